@@ -1,0 +1,11 @@
+//! What people ask for: events with alarms, as iCalendar (RFC 5545, RFC 9074) means them. Pure: nothing here knows the
+//! time, a store or a network.
+//!
+//! Text comes in through [`ical`], becomes an [`event::Event`] with its [`alarm::Alarm`]s; [`recurrence`] enumerates
+//! local times, and [`zone`] alone turns local time into instants.
+
+pub mod alarm;
+pub mod event;
+pub mod ical;
+pub mod recurrence;
+pub mod zone;

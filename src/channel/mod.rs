@@ -1,0 +1,91 @@
+//! The ways out. A channel sends one message and returns facts; it decides nothing about retries and writes nothing:
+//! `delivery` turns the facts into decisions, and the settle writes them.
+
+pub mod email;
+pub mod outbox;
+pub mod smtp;
+
+use std::time::Duration;
+
+/// What is to be sent, rendered for one recipient.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The trigger's id, 32 hexadecimal digits: Message-ID and idempotency key come from it.
+    pub id: String,
+    /// Name of the synthetic thread of the event, the same for all its reminders (no `@`).
+    pub thread: String,
+    /// Where it goes: an address or number.
+    pub to: String,
+    /// One line, no control characters.
+    pub subject: String,
+    /// Plain text.
+    pub text: String,
+    /// HTML, for channels that can.
+    pub html: String,
+    /// BCP 47 tag of the text.
+    pub language: String,
+}
+
+/// The time an attempt may take. The moment is one of the boot-time clock ([`crate::clock::Clock::elapsed`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline(pub Duration);
+
+/// What an attempt came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Report {
+    /// Accepted; the reply, without personal data.
+    Accepted {
+        /// What the other side said (queue id).
+        reply: String,
+        /// The message itself, where it stays with us.
+        kept: Option<Kept>,
+    },
+    /// Refused for now.
+    Transient {
+        /// What happened, without personal data.
+        error: String,
+        /// Whose fault: the target as a whole (relay down; burns no attempt) or this message.
+        of: Blame,
+        /// What the other side asked for.
+        retry_after: Option<Duration>,
+    },
+    /// Refused for good.
+    Permanent {
+        /// What happened, without personal data.
+        error: String,
+    },
+    /// Lost where acceptance cannot be known.
+    InDoubt {
+        /// What happened, without personal data.
+        error: String,
+    },
+    /// The deadline passed before anything that matters was written: nothing was sent.
+    Abandoned,
+}
+
+/// Whose fault a transient failure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// The relay or endpoint: no message fares better.
+    Target,
+    /// This message or recipient.
+    Message,
+}
+
+/// A message that stays with us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The whole message as it would have left (RFC 5322).
+    pub raw: String,
+}
+
+/// A way out.
+#[async_trait::async_trait]
+pub trait Channel: Send + Sync + std::fmt::Debug {
+    /// Sends one message. The whole attempt ends by `deadline`; the channel looks at it before the first byte and
+    /// again before the bytes by which the other side takes responsibility.
+    async fn send(&self, message: &Message, deadline: Deadline) -> Report;
+
+    /// How many sends may be under way at once.
+    fn permits(&self) -> usize;
+}

@@ -1,0 +1,38 @@
+//! Every node fires: arm, fire-check, send, settle.
+
+pub mod message;
+
+use std::time::Duration;
+
+use crate::trigger::retry;
+
+/// How delivery works, for all channels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// How long after its fire-check an attempt may still send.
+    pub send_within: Duration,
+    /// How long after its trigger instant a trigger is of use at the most.
+    pub max_lateness: Duration,
+}
+
+/// How delivery works for one channel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChannelConfig {
+    /// Whether this channel delivers; owners may still mute it for themselves.
+    pub enabled: bool,
+    /// Sends earlier by so much, in milliseconds; negative is later.
+    pub time_shift_ms: i64,
+    /// Retries.
+    pub retry: retry::Policy,
+    /// Whether an attempt whose end is unknown is repeated (with the same id) or ends `in_doubt`.
+    pub on_doubt: OnDoubt,
+}
+
+/// What to do about an attempt whose end is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDoubt {
+    /// Send again with the same id.
+    Retry,
+    /// Record `in_doubt`.
+    Fail,
+}

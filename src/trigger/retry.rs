@@ -1,0 +1,188 @@
+//! When to try again. Pure: the jitter comes from the trigger's id and the attempt, so that a decision can be repeated.
+
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::trigger::TriggerId;
+
+/// How often and how soon a channel tries again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// Attempts in all: retries + 1.
+    pub attempts: u32,
+    /// The first pause; it doubles from attempt to attempt.
+    pub backoff: Duration,
+    /// The longest pause.
+    pub max_backoff: Duration,
+    /// How far a pause may be off, either way: 0.2 is 20 %.
+    pub jitter: f64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            attempts: 8,
+            backoff: Duration::from_secs(60),
+            max_backoff: Duration::from_secs(20 * 60),
+            jitter: 0.2,
+        }
+    }
+}
+
+/// What to do after a transient failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Try again then.
+    At(DateTime<Utc>),
+    /// No attempts are left.
+    Exhausted,
+    /// The next attempt would come at or after the deadline.
+    TooLate,
+}
+
+/// One failed attempt.
+#[derive(Debug, Clone, Copy)]
+pub struct Failure {
+    /// Whose attempt it was.
+    pub trigger: TriggerId,
+    /// Attempts that counted before this one.
+    pub attempts: u32,
+    /// Whether this one counts: an unreachable relay burns none.
+    pub counts: bool,
+    /// What the other side asked for.
+    pub retry_after: Option<Duration>,
+    /// When it failed.
+    pub at: DateTime<Utc>,
+    /// The deadline of the trigger.
+    pub expires_at: DateTime<Utc>,
+}
+
+impl Policy {
+    /// When, if at all, to try again after `failure`. A `retry_after` lengthens the pause, never shortens it.
+    pub fn next(&self, failure: &Failure) -> Next {
+        let used = failure.attempts + u32::from(failure.counts);
+        if used >= self.attempts {
+            return Next::Exhausted;
+        }
+        let pause = self
+            .pause(failure, used)
+            .max(failure.retry_after.unwrap_or_default());
+        let at = TimeDelta::from_std(pause)
+            .ok()
+            .and_then(|pause| failure.at.checked_add_signed(pause))
+            .filter(|at| *at < failure.expires_at);
+        at.map_or(Next::TooLate, Next::At)
+    }
+
+    fn pause(&self, failure: &Failure, used: u32) -> Duration {
+        let doublings = used.saturating_sub(1).min(31);
+        let pause = self.backoff.saturating_mul(1 << doublings).min(self.max_backoff);
+        pause.mul_f64(1.0 + self.jitter * spread(failure.trigger, used, failure.at))
+    }
+}
+
+/// A number in -1.0..1.0 that looks random and is the same for the same failure.
+fn spread(trigger: TriggerId, used: u32, at: DateTime<Utc>) -> f64 {
+    let low = u64::from_be_bytes(trigger.0[8..].try_into().expect("eight of sixteen bytes"));
+    let mixed = (low ^ u64::from(used) ^ at.timestamp_millis().cast_unsigned())
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(31)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let unit = f64::from(u32::try_from(mixed >> 32).expect("32 bits are left")) / f64::from(u32::MAX);
+    unit.mul_add(2.0, -1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn failure(attempts: u32, counts: bool) -> Failure {
+        let at = DateTime::from_timestamp(1_800_000_000, 0).expect("in range");
+        let expires_at = at + TimeDelta::hours(12);
+        Failure {
+            trigger: TriggerId([7; 16]),
+            attempts,
+            counts,
+            retry_after: None,
+            at,
+            expires_at,
+        }
+    }
+
+    fn pause_of(policy: &Policy, failure: &Failure) -> TimeDelta {
+        match policy.next(failure) {
+            Next::At(at) => at - failure.at,
+            other => panic!("no retry: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let policy = Policy {
+            jitter: 0.0,
+            attempts: 100,
+            ..Policy::default()
+        };
+        let minutes: Vec<i64> = (0..7)
+            .map(|attempts| pause_of(&policy, &failure(attempts, true)).num_minutes())
+            .collect();
+        assert_eq!(minutes, [1, 2, 4, 8, 16, 20, 20]);
+    }
+
+    #[test]
+    fn the_last_attempt_is_not_repeated() {
+        assert_eq!(Policy::default().next(&failure(7, true)), Next::Exhausted);
+    }
+
+    #[test]
+    fn an_unreachable_relay_burns_no_attempt() {
+        let policy = Policy {
+            attempts: 1,
+            ..Policy::default()
+        };
+        assert!(matches!(policy.next(&failure(0, false)), Next::At(_)));
+    }
+
+    #[test]
+    fn a_longer_retry_after_wins() {
+        let asked = Failure {
+            retry_after: Some(Duration::from_secs(3600)),
+            ..failure(0, true)
+        };
+        assert_eq!(pause_of(&Policy::default(), &asked).num_minutes(), 60);
+        let shorter = Failure {
+            retry_after: Some(Duration::from_secs(1)),
+            ..failure(0, true)
+        };
+        assert!(pause_of(&Policy::default(), &shorter).num_seconds() >= 48);
+    }
+
+    #[test]
+    fn nothing_is_tried_at_or_after_the_deadline() {
+        let late = Failure {
+            expires_at: failure(0, true).at,
+            ..failure(0, true)
+        };
+        assert_eq!(Policy::default().next(&late), Next::TooLate);
+    }
+
+    proptest! {
+        #[test]
+        fn a_retry_lies_within_the_jitter_and_before_the_deadline(
+            id in any::<[u8; 16]>(), attempts in 0u32..10, counts: bool, asked in proptest::option::of(0u64..u64::MAX),
+        ) {
+            let policy = Policy::default();
+            let retry_after = asked.map(Duration::from_secs);
+            let failure = Failure { trigger: TriggerId(id), retry_after, ..failure(attempts, counts) };
+            if let Next::At(at) = policy.next(&failure) {
+                prop_assert!(at < failure.expires_at);
+                prop_assert!(at - failure.at >= TimeDelta::seconds(48));
+            }
+        }
+    }
+}
