@@ -104,9 +104,9 @@ impl Default for Timeouts {
             greeting: Duration::from_secs(30),
             mail: Duration::from_secs(30),
             recipient: Duration::from_secs(30),
-            data: Duration::from_secs(60),
-            body: Duration::from_secs(60),
-            accept: Duration::from_secs(120),
+            data: Duration::from_mins(1),
+            body: Duration::from_mins(1),
+            accept: Duration::from_mins(2),
             idle: Duration::from_secs(30),
         }
     }

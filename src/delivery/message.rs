@@ -40,7 +40,7 @@ pub struct Reminder<'a> {
     pub to: &'a str,
     /// The recipient's zone.
     pub zone: &'a Zone,
-    /// The recipient's language, a BCP 47 tag. There is English so far.
+    /// The recipient's language, a BCP 47 tag.
     pub locale: &'a str,
     /// What it is about.
     pub occurrence: &'a Occurrence,
@@ -52,6 +52,10 @@ impl Reminder<'_> {
     /// Name of the thread. A hash, because UIDs hold characters that no Message-ID may.
     fn thread(&self) -> String {
         let hash = Sha256::digest(format!("{}\n{}", self.owner, self.event_uid));
-        hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        let number = hash
+            .iter()
+            .take(16)
+            .fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+        format!("{number:032x}")
     }
 }

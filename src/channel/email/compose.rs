@@ -102,8 +102,11 @@ fn parts(message: &Message) -> MultiPart {
 /// and nobody can know the hash beforehand.
 fn boundary(id: &str) -> String {
     let hash = Sha256::digest(format!("boundary of {id}"));
-    let digits: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("=_{digits}")
+    let number = hash
+        .iter()
+        .take(16)
+        .fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+    format!("=_{number:032x}")
 }
 
 fn header(name: &'static str, value: &str) -> HeaderValue {

@@ -36,15 +36,17 @@ pub(super) fn failed(failure: &Failure, recipient: &Address) -> Report {
 }
 
 fn refused(stage: Stage, reply: &Response, error: String) -> Report {
-    match (u16::from(reply.code()), stage) {
-        // 421 is "I am closing"; 53x are about our login, which no message can mend.
-        (421 | 530 | 534 | 535 | 538, _) => transient(error, Blame::Target),
-        // Nobody has been named yet.
-        (_, Stage::Connect | Stage::Tls | Stage::Greeting | Stage::Auth | Stage::Probe)
-        | (400..=499, Stage::Hello) => transient(error, Blame::Target),
-        (400..=499, _) => transient(error, Blame::Message),
-        _ if is_full_mailbox(stage, reply) => transient(error, Blame::Message),
-        _ => Report::Permanent { error },
+    let code = u16::from(reply.code());
+    // 421 is "I am closing"; 53x are about our login, which no message can mend.
+    let is_about_us = matches!(code, 421 | 530 | 534 | 535 | 538);
+    // A refusal of EHLO for good is a verdict on what we are, and stays one.
+    let names_nobody = stage < Stage::Mail && (stage != Stage::Hello || code < 500);
+    if is_about_us || names_nobody {
+        transient(error, Blame::Target)
+    } else if code < 500 || is_full_mailbox(stage, reply) {
+        transient(error, Blame::Message)
+    } else {
+        Report::Permanent { error }
     }
 }
 

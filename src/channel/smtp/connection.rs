@@ -139,7 +139,7 @@ async fn handshake(
 ) -> Result<Box<dyn Stream>, Failure> {
     let encryption = encryption.expect("the pool makes one wherever TLS is configured");
     let connecting = encryption.connector.connect(encryption.name.clone(), stream);
-    let encrypted = steps.run(Stage::Tls, async { connecting.await }).await?;
+    let encrypted = steps.run(Stage::Tls, connecting).await?;
     Ok(Box::new(encrypted))
 }
 

@@ -80,6 +80,38 @@ impl Facts {
     }
 }
 
+impl Facts {
+    /// Facts of every kind, for a rehearsal.
+    pub(super) fn sample() -> Self {
+        let range = || {
+            Range::of(
+                &When::Timed {
+                    start: DateTime::UNIX_EPOCH,
+                    end: DateTime::UNIX_EPOCH + TimeDelta::hours(1),
+                },
+                &Zone::utc(),
+            )
+        };
+        let text = || "sample".to_owned();
+        Self {
+            title: text(),
+            is_task: false,
+            relative: Relative::timed(DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH),
+            when: range(),
+            event_when: Some(range()),
+            location: text(),
+            link: Some("https://example.org/".to_owned()),
+            organizer: Some(text()),
+            my_status: Some("ACCEPTED".to_owned()),
+            description: text(),
+            description_is_cut: true,
+            notes: vec![text()],
+            due: Some(Moment::at(DateTime::UNIX_EPOCH.naive_utc())),
+            trigger_id: text(),
+        }
+    }
+}
+
 /// A point of a calendar, in numbers: the templates name the days and months.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Moment {

@@ -39,6 +39,12 @@ const BUILT_IN: [(&str, &str); 4] = [
     ),
 ];
 
+/// The languages we bring, each a folder with these parts.
+const LANGUAGES: [&str; 1] = ["en"];
+const SUBJECT: &str = "subject.txt";
+const TEXT: &str = "reminder.txt";
+const HTML: &str = "reminder.html";
+
 /// Instructions that a template may take. Ours take about a thousand; an endless one must end.
 const FUEL: u64 = 100_000;
 
@@ -97,7 +103,21 @@ impl Renderer {
                 .add_template_owned(name, source)
                 .map_err(|error| wrong(name, &error))?;
         }
-        Ok(Self { environment })
+        let renderer = Self { environment };
+        renderer.rehearse()?;
+        Ok(renderer)
+    }
+
+    /// Writes a reminder that says everything, so that a mistake in a template shows at the start and not at the first
+    /// message.
+    fn rehearse(&self) -> Result<(), RenderError> {
+        let facts = Value::from(Serde(Facts::sample()));
+        for language in LANGUAGES {
+            for part in [SUBJECT, TEXT, HTML] {
+                self.write(language, part, &facts)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the message of one reminder.
@@ -106,26 +126,36 @@ impl Renderer {
     /// When a template asks for what there is not, or does not end.
     pub fn render(&self, reminder: &Reminder<'_>) -> Result<channel::Message, RenderError> {
         let facts = Value::from(Serde(Facts::of(reminder)));
-        let language = "en";
-        let subject = self.write(&format!("{language}/subject.txt"), &facts)?;
+        let language = language(reminder.locale);
+        let subject = self.write(language, SUBJECT, &facts)?;
         Ok(channel::Message {
             id: reminder.trigger.to_string(),
             thread: reminder.thread(),
             to: reminder.to.to_owned(),
             subject: subject.split_whitespace().collect::<Vec<_>>().join(" "),
-            text: self.write(&format!("{language}/reminder.txt"), &facts)?,
-            html: self.write(&format!("{language}/reminder.html"), &facts)?,
+            text: self.write(language, TEXT, &facts)?,
+            html: self.write(language, HTML, &facts)?,
             language: language.to_owned(),
         })
     }
 
-    fn write(&self, name: &str, facts: &Value) -> Result<String, RenderError> {
+    fn write(&self, language: &str, part: &str, facts: &Value) -> Result<String, RenderError> {
+        let name = &format!("{language}/{part}");
         let template = self
             .environment
             .get_template(name)
             .map_err(|error| wrong(name, &error))?;
         template.render(facts).map_err(|error| wrong(name, &error))
     }
+}
+
+/// The language nearest to a locale (BCP 47): the one with the same first subtag, else the first we have.
+fn language(locale: &str) -> &'static str {
+    let wanted = locale.split(['-', '_']).next().unwrap_or_default();
+    let found = LANGUAGES
+        .into_iter()
+        .find(|language| language.eq_ignore_ascii_case(wanted));
+    found.unwrap_or(LANGUAGES[0])
 }
 
 /// A tag on a line of its own leaves no line behind.
@@ -173,7 +203,8 @@ fn linked(text: &str) -> Value {
     finder.kinds(&[LinkKind::Url]);
     let mut html = String::with_capacity(text.len() * 2);
     for span in finder.spans(text) {
-        let escaped = HtmlEscape(span.as_str()).to_string();
+        // The library escapes slashes too; links read better with them, and need it no more than text does.
+        let escaped = HtmlEscape(span.as_str()).to_string().replace("&#x2f;", "/");
         if span.kind().is_some() && is_web(span.as_str()) {
             html.push_str("<a href=\"");
             html.push_str(&escaped);
