@@ -16,8 +16,6 @@ pub struct Policies {
     pub display: Display,
     /// How late a trigger may already be when its event is created or moved, and still be sent at once.
     pub late_grace: Duration,
-    /// The shortest pause between two firings of one alarm.
-    pub min_interval: Duration,
 }
 
 /// What becomes of DISPLAY and AUDIO alarms.
