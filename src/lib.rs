@@ -12,6 +12,7 @@ pub mod delivery;
 pub mod http;
 pub mod logging;
 pub mod metrics;
+pub mod preview;
 pub mod service;
 pub mod shutdown;
 pub mod store;

@@ -93,7 +93,11 @@ impl Anchor {
 fn shifted(time: NaiveDateTime, seconds: i64) -> NaiveDateTime {
     TimeDelta::try_seconds(seconds)
         .and_then(|delta| time.checked_add_signed(delta))
-        .unwrap_or(if seconds < 0 { NaiveDateTime::MIN } else { NaiveDateTime::MAX })
+        .unwrap_or(if seconds < 0 {
+            NaiveDateTime::MIN
+        } else {
+            NaiveDateTime::MAX
+        })
 }
 
 fn within_reach(time: NaiveDateTime) -> NaiveDateTime {
@@ -243,7 +247,17 @@ mod tests {
 
     #[test]
     fn what_leaves_a_doubt_is_refused() {
-        for doubtful in ["-PT15", "-15M", "PT1.5H", "-P1M", "PT5M3", "P1D2D", "next monday", "P-1D", "😀"] {
+        for doubtful in [
+            "-PT15",
+            "-15M",
+            "PT1.5H",
+            "-P1M",
+            "PT5M3",
+            "P1D2D",
+            "next monday",
+            "P-1D",
+            "😀",
+        ] {
             assert_eq!(read(doubtful), None, "{doubtful}");
         }
     }

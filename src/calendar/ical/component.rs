@@ -67,15 +67,38 @@ pub(super) fn read(
 
 fn is_of_interest(name: &str) -> bool {
     const NAMES: [&str; 22] = [
-        "DTSTART", "DTEND", "DUE", "DURATION", "RRULE", "RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID", "SEQUENCE",
-        "DTSTAMP", "STATUS", "COMPLETED", "SUMMARY", "DESCRIPTION", "LOCATION", "URL", "CONFERENCE", "ORGANIZER",
-        "CLASS", "ATTENDEE", "X-MICROSOFT-SKYPETEAMSMEETINGURL",
+        "DTSTART",
+        "DTEND",
+        "DUE",
+        "DURATION",
+        "RRULE",
+        "RDATE",
+        "EXDATE",
+        "EXRULE",
+        "RECURRENCE-ID",
+        "SEQUENCE",
+        "DTSTAMP",
+        "STATUS",
+        "COMPLETED",
+        "SUMMARY",
+        "DESCRIPTION",
+        "LOCATION",
+        "URL",
+        "CONFERENCE",
+        "ORGANIZER",
+        "CLASS",
+        "ATTENDEE",
+        "X-MICROSOFT-SKYPETEAMSMEETINGURL",
     ];
     NAMES.contains(&name)
 }
 
 /// The times of a property, its TZID resolved. An unknown zone is read as the person's own, with a warning.
-pub(super) fn times(property: &Property, component: &str, reading: &mut Reading) -> Vec<Result<Addition, String>> {
+pub(super) fn times(
+    property: &Property,
+    component: &str,
+    reading: &mut Reading,
+) -> Vec<Result<Addition, String>> {
     let zone = property.zone_name().and_then(|tzid| {
         let zone = reading.zones.resolve(tzid);
         if zone.is_none() {
@@ -126,7 +149,8 @@ impl Reader<'_> {
                 words.organizer = Some(name.unwrap_or_else(|| bare_address(&property.text())));
             }
             "CLASS" => {
-                words.is_private = ["PRIVATE", "CONFIDENTIAL"].contains(&property.raw.to_ascii_uppercase().as_str());
+                words.is_private =
+                    ["PRIVATE", "CONFIDENTIAL"].contains(&property.raw.to_ascii_uppercase().as_str());
             }
             "ATTENDEE" => self.component.attendees.push(attendee(property)),
             "SEQUENCE" => self.component.version.0 = property.raw.parse().unwrap_or(0),
@@ -257,9 +281,10 @@ fn unreadable(property: &Property, text: &str) -> String {
 }
 
 fn take_link(words: &mut Words, url: &str) {
-    let is_web = ["http://", "https://"]
-        .iter()
-        .any(|scheme| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
+    let is_web = ["http://", "https://"].iter().any(|scheme| {
+        url.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    });
     if is_web && words.link.is_none() {
         words.link = Some(url.to_owned());
     }

@@ -1,8 +1,7 @@
 //! Bytes -> text. Calendars come in UTF-8, UTF-16 and one-byte encodings, with any line ends.
 
 /// What Windows-1252 has in place of the control characters 0x80 to 0x9f.
-const WINDOWS_1252: &str =
-    "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
+const WINDOWS_1252: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
 
 /// Which byte of a UTF-16 unit comes first.
 #[derive(Clone, Copy)]
@@ -21,7 +20,11 @@ pub(super) fn decode(bytes: &[u8]) -> String {
         [0, second, ..] if second.is_ascii_alphabetic() => utf16(bytes, Order::High),
         _ => one_byte_or_utf8(bytes),
     };
-    if text.contains('\n') { text } else { text.replace('\r', "\n") }
+    if text.contains('\n') {
+        text
+    } else {
+        text.replace('\r', "\n")
+    }
 }
 
 fn utf16(bytes: &[u8], order: Order) -> String {

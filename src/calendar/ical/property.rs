@@ -3,6 +3,7 @@
 
 use calcard::Entry;
 use calcard::Parser;
+use calcard::common::IanaString;
 use calcard::common::PartialDateTime;
 use calcard::icalendar::ICalendarEntry;
 use calcard::icalendar::ICalendarParameterName;
@@ -24,7 +25,16 @@ use crate::calendar::zone::Zone;
 /// Properties whose values are times, which hold no colon: the last one on the line ends the parameters, even where a
 /// TZID has colons and commas of its own and forgot its quotes.
 const TIMES: [&str; 10] = [
-    "DTSTART", "DTEND", "DUE", "RECURRENCE-ID", "EXDATE", "RDATE", "TRIGGER", "DTSTAMP", "COMPLETED", "ACKNOWLEDGED",
+    "DTSTART",
+    "DTEND",
+    "DUE",
+    "RECURRENCE-ID",
+    "EXDATE",
+    "RDATE",
+    "TRIGGER",
+    "DTSTAMP",
+    "COMPLETED",
+    "ACKNOWLEDGED",
 ];
 
 /// A property with its parameters and values.
@@ -81,7 +91,11 @@ impl Property {
                 _ => None,
             })
             .collect();
-        if parts.is_empty() { self.raw.clone() } else { parts.join(",") }
+        if parts.is_empty() {
+            self.raw.clone()
+        } else {
+            parts.join(",")
+        }
     }
 
     /// The times in it; for each that cannot be read, its text.
@@ -90,7 +104,9 @@ impl Property {
         let mut times = Vec::new();
         for value in &self.entry.values {
             let read = match value {
-                ICalendarValue::PartialDateTime(time) => moment(time, zone).map(|start| Addition { start, end: None }),
+                ICalendarValue::PartialDateTime(time) => {
+                    moment(time, zone).map(|start| Addition { start, end: None })
+                }
                 ICalendarValue::Period(period) => addition(period, zone),
                 _ => None,
             };
@@ -118,16 +134,16 @@ impl Property {
     /// RANGE=THISANDFUTURE.
     pub(super) fn is_this_and_future(&self) -> bool {
         self.entry.params.iter().any(|parameter| {
-            parameter.name == ICalendarParameterName::Range && parameter.value == ICalendarParameterValue::Bool(true)
+            parameter.name == ICalendarParameterName::Range
+                && parameter.value == ICalendarParameterValue::Bool(true)
         })
     }
 
     /// RELTYPE=SNOOZE (RFC 9074 section 7.1).
     pub(super) fn is_snooze(&self) -> bool {
-        self.entry
-            .params
-            .iter()
-            .any(|parameter| parameter.value == ICalendarParameterValue::Reltype(ICalendarRelationshipType::Snooze))
+        self.entry.params.iter().any(|parameter| {
+            parameter.value == ICalendarParameterValue::Reltype(ICalendarRelationshipType::Snooze)
+        })
     }
 
     /// PARTSTAT, upper case.
@@ -156,7 +172,11 @@ impl Property {
     }
 
     fn parameter(&self, name: &ICalendarParameterName) -> Option<&str> {
-        let parameter = self.entry.params.iter().find(|parameter| parameter.name == *name)?;
+        let parameter = self
+            .entry
+            .params
+            .iter()
+            .find(|parameter| parameter.name == *name)?;
         match &parameter.value {
             ICalendarParameterValue::Text(text) => Some(text.as_str()),
             _ => None,
@@ -233,7 +253,11 @@ fn moment(time: &PartialDateTime, zone: Option<&Zone>) -> Option<Moment> {
         60 => 59,
         second => second,
     };
-    let local = day.and_hms_opt(u32::from(hour), u32::from(time.minute.unwrap_or(0)), u32::from(second))?;
+    let local = day.and_hms_opt(
+        u32::from(hour),
+        u32::from(time.minute.unwrap_or(0)),
+        u32::from(second),
+    )?;
     let own = time.tz_hour.map(|hours| {
         let seconds = i32::from(hours) * 3600 + i32::from(time.tz_minute.unwrap_or(0)) * 60;
         match (seconds, time.tz_minus) {
@@ -288,22 +312,41 @@ mod tests {
 
     #[test]
     fn impossible_dates_are_unreadable_and_a_leap_second_is_the_one_before() {
-        for impossible in ["20251332T100000", "20250101T256161", "2025-01-01T10:00:00", "garbage", ""] {
-            assert!(read(&format!("DTSTART:{impossible}")).times(None)[0].is_err(), "{impossible}");
+        for impossible in [
+            "20251332T100000",
+            "20250101T256161",
+            "2025-01-01T10:00:00",
+            "garbage",
+            "",
+        ] {
+            assert!(
+                read(&format!("DTSTART:{impossible}")).times(None)[0].is_err(),
+                "{impossible}"
+            );
         }
-        let leap = read("DTSTART:20250101T235960").times(None).remove(0).expect("a time");
+        let leap = read("DTSTART:20250101T235960")
+            .times(None)
+            .remove(0)
+            .expect("a time");
         assert_eq!(leap.start.local.to_string(), "2025-01-01 23:59:59");
     }
 
     #[test]
     fn a_date_needs_no_value_parameter() {
-        let start = read("DTSTART:20250101").times(None).remove(0).expect("a date").start;
+        let start = read("DTSTART:20250101")
+            .times(None)
+            .remove(0)
+            .expect("a date")
+            .start;
         assert!(start.is_date);
     }
 
     #[test]
     fn carets_in_a_name_are_undone() {
-        assert_eq!(read("ORGANIZER;CN=\"^'q^' ^n^^\":mailto:a@b.c").common_name(), Some("\"q\" \n^".to_owned()));
+        assert_eq!(
+            read("ORGANIZER;CN=\"^'q^' ^n^^\":mailto:a@b.c").common_name(),
+            Some("\"q\" \n^".to_owned())
+        );
     }
 
     #[test]

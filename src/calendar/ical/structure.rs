@@ -108,11 +108,15 @@ impl Reader {
         };
         self.close_forgotten(&kind);
         if self.open.len() >= DEEPEST {
-            return Err(too_much(format!("components lie more than {DEEPEST} deep in each other")));
+            return Err(too_much(format!(
+                "components lie more than {DEEPEST} deep in each other"
+            )));
         }
         if self.blocks.len() > limits.components {
             let most = limits.components;
-            return Err(too_much(format!("more than {most} components: send them in parts")));
+            return Err(too_much(format!(
+                "more than {most} components: send them in parts"
+            )));
         }
         self.blocks.push(Block {
             kind,
@@ -173,7 +177,10 @@ mod tests {
     #[test]
     fn folded_lines_are_joined_and_keep_the_number_of_the_first() {
         let lines = unfold("A:1\r\n 2\r\n\t3\r\n\r\nB:4\r\n");
-        let seen: Vec<(usize, &str)> = lines.iter().map(|line| (line.number, line.text.as_str())).collect();
+        let seen: Vec<(usize, &str)> = lines
+            .iter()
+            .map(|line| (line.number, line.text.as_str()))
+            .collect();
         assert_eq!(seen, [(1, "A:123"), (5, "B:4")]);
     }
 

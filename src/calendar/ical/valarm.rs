@@ -64,8 +64,15 @@ fn is_same(one: &Alarm, other: &Alarm) -> bool {
 
 fn leave_out(component: &mut Component, source: Source<'_>, reason: String, reading: &mut Reading) {
     let line = source.block.line;
-    let named = source.uid.as_ref().map_or(String::new(), |uid| format!("alarm `{uid}` left out: "));
-    let prefix = if named.is_empty() { "alarm left out: " } else { &named };
+    let named = source
+        .uid
+        .as_ref()
+        .map_or(String::new(), |uid| format!("alarm `{uid}` left out: "));
+    let prefix = if named.is_empty() {
+        "alarm left out: "
+    } else {
+        &named
+    };
     reading.warn("VALARM", line, &format!("{prefix}{reason}"));
     component.unreadable.push(UnreadableAlarm {
         identity: source.uid,
@@ -86,15 +93,31 @@ struct Source<'a> {
 impl<'a> Source<'a> {
     fn read(block: &'a Block) -> Self {
         const NAMES: [&str; 13] = [
-            "UID", "ACTION", "TRIGGER", "REPEAT", "DURATION", "ACKNOWLEDGED", "RELATED-TO", "PROXIMITY", "SUMMARY",
-            "DESCRIPTION", "ATTENDEE", "ATTACH", "X-APPLE-PROXIMITY",
+            "UID",
+            "ACTION",
+            "TRIGGER",
+            "REPEAT",
+            "DURATION",
+            "ACKNOWLEDGED",
+            "RELATED-TO",
+            "PROXIMITY",
+            "SUMMARY",
+            "DESCRIPTION",
+            "ATTENDEE",
+            "ATTACH",
+            "X-APPLE-PROXIMITY",
         ];
-        let lines = block.lines.iter().filter(|line| NAMES.contains(&line.name().as_str()));
+        let lines = block
+            .lines
+            .iter()
+            .filter(|line| NAMES.contains(&line.name().as_str()));
         let properties: Vec<Property> = lines.filter_map(Property::read).collect();
         let value = |name: &str| properties.iter().find(|property| property.name == name);
         Self {
             block,
-            uid: value("UID").map(Property::text).filter(|uid| !uid.trim().is_empty()),
+            uid: value("UID")
+                .map(Property::text)
+                .filter(|uid| !uid.trim().is_empty()),
             action: value("ACTION").map_or(String::new(), |action| action.raw.to_ascii_uppercase()),
             properties,
         }
@@ -116,7 +139,11 @@ fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<Alarm, String
         reading.warn("VALARM", source.block.line, "no ACTION: read as DISPLAY");
         "DISPLAY".clone_into(&mut source.action);
     }
-    let triggers: Vec<&Property> = source.properties.iter().filter(|property| property.name == "TRIGGER").collect();
+    let triggers: Vec<&Property> = source
+        .properties
+        .iter()
+        .filter(|property| property.name == "TRIGGER")
+        .collect();
     let trigger = match triggers.as_slice() {
         [trigger] => read_trigger(trigger, reading)?,
         [] => return Err("no TRIGGER: say when it is to go off".to_owned()),
@@ -124,7 +151,10 @@ fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<Alarm, String
     };
     let (repeat, every) = repeats(source, reading)?;
     Ok(Alarm {
-        identity: source.uid.clone().unwrap_or_else(|| identity(source, &trigger, repeat, every)),
+        identity: source
+            .uid
+            .clone()
+            .unwrap_or_else(|| identity(source, &trigger, repeat, every)),
         refused: refusal(source, triggers[0]),
         action: source.action.clone(),
         trigger,
@@ -143,10 +173,17 @@ fn read_trigger(property: &Property, reading: &mut Reading) -> Result<AlarmTrigg
     }
     let (span, is_lenient) = Span::parse(&property.raw).map_err(|reason| format!("TRIGGER: {reason}"))?;
     if is_lenient {
-        let text = format!("TRIGGER `{}` is not well-formed, but leaves no doubt", property.raw);
+        let text = format!(
+            "TRIGGER `{}` is not well-formed, but leaves no doubt",
+            property.raw
+        );
         reading.warn("VALARM", property.line, &text);
     }
-    let related = if property.is_related_to_end() { Related::End } else { Related::Start };
+    let related = if property.is_related_to_end() {
+        Related::End
+    } else {
+        Related::Start
+    };
     Ok(AlarmTrigger::Relative { span, related })
 }
 
@@ -183,12 +220,17 @@ fn repeats(source: &Source<'_>, reading: &mut Reading) -> Result<(u16, Span), St
 }
 
 fn refusal(source: &Source<'_>, trigger: &Property) -> Option<String> {
-    let by_place = source.find("PROXIMITY").or_else(|| source.find("X-APPLE-PROXIMITY"));
+    let by_place = source
+        .find("PROXIMITY")
+        .or_else(|| source.find("X-APPLE-PROXIMITY"));
     if source.action == "NONE" {
         return Some("ACTION:NONE asks for no alarm".to_owned());
     }
     if let Some(place) = by_place {
-        return Some(format!("PROXIMITY `{}` goes off at a place, not at a time", place.raw));
+        return Some(format!(
+            "PROXIMITY `{}` goes off at a place, not at a time",
+            place.raw
+        ));
     }
     (trigger.raw == NEVER).then(|| format!("TRIGGER `{NEVER}` stands for no time at all"))
 }
@@ -204,7 +246,10 @@ fn identity(source: &Source<'_>, trigger: &AlarmTrigger, repeat: u16, every: Spa
     add(&trigger_text(trigger));
     add(&format!("{repeat} {} {}", every.days, every.seconds));
     for property in &source.properties {
-        if matches!(property.name.as_str(), "SUMMARY" | "DESCRIPTION" | "ATTENDEE" | "ATTACH") {
+        if matches!(
+            property.name.as_str(),
+            "SUMMARY" | "DESCRIPTION" | "ATTENDEE" | "ATTACH"
+        ) {
             add(&property.name);
             add(&property.raw);
         }

@@ -124,7 +124,11 @@ fn offset(text: &str) -> Option<i32> {
     if !matches!(digits.len(), 4 | 6) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let pair = |at: usize| digits.get(at..at + 2).map_or(Some(0), |pair| pair.parse::<i32>().ok());
+    let pair = |at: usize| {
+        digits
+            .get(at..at + 2)
+            .map_or(Some(0), |pair| pair.parse::<i32>().ok())
+    };
     let seconds = pair(0)? * 3600 + pair(2)? * 60 + pair(4)?;
     (seconds < 86_400).then_some(sign * seconds)
 }

@@ -51,7 +51,7 @@ fn slot(series: &Series<'_>, occurrence: DateTime<Utc>) -> Option<Slot> {
 
 fn shown(
     component: &Component,
-    instance: Option<&Instance<'_>>,
+    instance: Option<&Instance>,
     occurrence: DateTime<Utc>,
     person: &Person,
 ) -> Option<Occurrence> {
@@ -75,7 +75,7 @@ fn shown(
     })
 }
 
-fn when(component: &Component, instance: Option<&Instance<'_>>, occurrence: DateTime<Utc>) -> When {
+fn when(component: &Component, instance: Option<&Instance>, occurrence: DateTime<Utc>) -> When {
     let (start, end) = instance.map_or((occurrence, occurrence), Instance::bounds);
     let is_date = component.base().is_some_and(|base| base.is_date);
     let first = instance.and_then(|instance| instance.start.as_ref().or(instance.end.as_ref()));
@@ -86,7 +86,12 @@ fn when(component: &Component, instance: Option<&Instance<'_>>, occurrence: Date
         .and_then(|instance| instance.end.as_ref())
         .map_or(first, |end| end.local.date());
     let last = (until - TimeDelta::days(1)).max(first);
-    When::AllDay { first, last, start, end }
+    When::AllDay {
+        first,
+        last,
+        start,
+        end,
+    }
 }
 
 /// The zone the event is written in, where it has one that tells the person something.

@@ -113,10 +113,15 @@ pub fn alarms(event: &Event, person: &Person) -> (Vec<EventAlarm>, Vec<Refusal>)
 
 /// Alarms of the master that an override leaves out: it replaces its instance whole (RFC 5545 section 3.8.4.4).
 fn dropped(series: &Series<'_>, heard: &[EventAlarm]) -> Vec<Refusal> {
-    let silent = series.singles.iter().filter(|(_, component)| component.alarms.is_empty());
+    let silent = series
+        .singles
+        .iter()
+        .filter(|(_, component)| component.alarms.is_empty());
     let mut refusals = Vec::new();
     for (occurrence, _) in silent {
-        let master = series.segment_of(*occurrence).map_or(&[][..], |segment| &segment.component.alarms);
+        let master = series
+            .segment_of(*occurrence)
+            .map_or(&[][..], |segment| &segment.component.alarms);
         let identities: Vec<&str> = master.iter().map(|alarm| alarm.identity.as_str()).collect();
         refusals.extend(
             heard
@@ -147,13 +152,27 @@ pub fn next(
         .filter(|voice| voice.refused.is_none() && voice.alarm.identity == identity.0)
         .collect();
     let mut budget = Budget::default();
-    let found = Search::new(&series, after).run(&heard, &mut budget).map_err(|error| GaveUp(error.to_string()))?;
+    let found = Search::new(&series, after)
+        .run(&heard, &mut budget)
+        .map_err(|error| GaveUp(error.to_string()))?;
     Ok(found.map(|hit| Firing {
         has_more: is_endless(&series, &heard) || has_more(&series, &heard, &hit.place),
         place: hit.place,
         starts_at: hit.starts_at,
         ends_at: hit.ends_at,
     }))
+}
+
+/// Where an alarm that was refused would fire next after `after`, were it not refused; none where that has no meaning.
+pub fn silenced(event: &Event, person: &Person, refusal: &Refusal, after: &Place) -> Option<Place> {
+    let series = Series::new(event, &person.zone).ok()?;
+    let voices = voices::all(&series, person);
+    let meant: Vec<&Voice<'_>> = voices
+        .iter()
+        .filter(|voice| voice.refusal(&series).as_ref() == Some(refusal))
+        .collect();
+    let found = Search::new(&series, after).run(&meant, &mut Budget::default());
+    found.ok().flatten().map(|hit| hit.place)
 }
 
 /// Whether a rule without an end speaks through an alarm: then there is no need to look.

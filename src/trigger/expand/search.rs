@@ -52,7 +52,11 @@ impl<'a> Search<'a> {
     }
 
     /// Asks all voices. None of them may be refused.
-    pub(super) fn run(mut self, voices: &[&Voice<'a>], budget: &mut Budget) -> Result<Option<Hit>, OutOfSteps> {
+    pub(super) fn run(
+        mut self,
+        voices: &[&Voice<'a>],
+        budget: &mut Budget,
+    ) -> Result<Option<Hit>, OutOfSteps> {
         for voice in voices {
             match (&voice.alarm.trigger, voice.role) {
                 (AlarmTrigger::Absolute(_), _) => self.absolute(voice),
@@ -70,17 +74,31 @@ impl<'a> Search<'a> {
     }
 
     fn absolute(&mut self, voice: &Voice<'a>) {
-        let AlarmTrigger::Absolute(time) = &voice.alarm.trigger else { return };
+        let AlarmTrigger::Absolute(time) = &voice.alarm.trigger else {
+            return;
+        };
         let at = time.anchor(self.series.zone);
         let instance = voice.instance(self.series);
-        let occurrence = instance.as_ref().map_or(at.instant, |instance| instance.occurrence);
+        let occurrence = instance
+            .as_ref()
+            .map_or(at.instant, |instance| instance.occurrence);
         if let Some(place) = first_after(&at, voice.alarm, occurrence, &self.after) {
-            let (starts_at, ends_at) = instance.map_or((at.instant, at.instant), |instance| instance.bounds());
-            self.take(Hit { place, starts_at, ends_at });
+            let (starts_at, ends_at) =
+                instance.map_or((at.instant, at.instant), |instance| instance.bounds());
+            self.take(Hit {
+                place,
+                starts_at,
+                ends_at,
+            });
         }
     }
 
-    fn segment(&mut self, segment: &Segment<'a>, alarm: &Alarm, budget: &mut Budget) -> Result<(), OutOfSteps> {
+    fn segment(
+        &mut self,
+        segment: &Segment<'a>,
+        alarm: &Alarm,
+        budget: &mut Budget,
+    ) -> Result<(), OutOfSteps> {
         let series = self.series;
         for slot in &series.listed {
             if segment.covers(slot.at.instant) && !series.singles.contains_key(&slot.at.instant) {
@@ -94,7 +112,9 @@ impl<'a> Search<'a> {
         for rule in &series.rules {
             let mut walk = Walk::new(rule, &base.zone, start);
             while let Some(at) = walk.next(budget)? {
-                if segment.until.is_some_and(|until| until <= at.instant) || self.is_beyond(at.instant + reach.earliest) {
+                if segment.until.is_some_and(|until| until <= at.instant)
+                    || self.is_beyond(at.instant + reach.earliest)
+                {
                     break;
                 }
                 if series.is_new(&at) {
@@ -108,11 +128,15 @@ impl<'a> Search<'a> {
 
     /// Whether no firing from here on can be before what was found.
     fn is_beyond(&self, earliest: DateTime<Utc>) -> bool {
-        self.best.as_ref().is_some_and(|best| best.place.trigger_at < earliest)
+        self.best
+            .as_ref()
+            .is_some_and(|best| best.place.trigger_at < earliest)
     }
 
-    fn offer(&mut self, instance: &Instance<'a>, alarm: &Alarm) {
-        let AlarmTrigger::Relative { span, related } = alarm.trigger else { return };
+    fn offer(&mut self, instance: &Instance, alarm: &Alarm) {
+        let AlarmTrigger::Relative { span, related } = alarm.trigger else {
+            return;
+        };
         let anchor = match related {
             Related::Start => instance.start.as_ref(),
             Related::End => instance.end.as_ref(),
@@ -120,7 +144,11 @@ impl<'a> Search<'a> {
         let Some(anchor) = anchor else { return };
         if let Some(place) = first_after(&anchor.plus(span), alarm, instance.occurrence, &self.after) {
             let (starts_at, ends_at) = instance.bounds();
-            self.take(Hit { place, starts_at, ends_at });
+            self.take(Hit {
+                place,
+                starts_at,
+                ends_at,
+            });
         }
     }
 
@@ -189,7 +217,7 @@ impl Reach {
     }
 }
 
-impl Instance<'_> {
+impl Instance {
     /// Start and end as instants; each stands for the other where it is missing.
     pub(super) fn bounds(&self) -> (DateTime<Utc>, DateTime<Utc>) {
         let start = self.start.as_ref().or(self.end.as_ref());

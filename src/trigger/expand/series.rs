@@ -37,15 +37,13 @@ pub(super) struct Slot {
 
 /// An instance as the component that speaks for it has it.
 #[derive(Debug, Clone)]
-pub(super) struct Instance<'a> {
+pub(super) struct Instance {
     /// Its RECURRENCE-ID.
     pub(super) occurrence: DateTime<Utc>,
     /// Where triggers related to the start are counted from; none for a task without DTSTART.
     pub(super) start: Option<Anchor>,
     /// Where triggers related to the end are counted from; none where there is no end that can be known.
     pub(super) end: Option<Anchor>,
-    /// Who speaks for it.
-    pub(super) component: &'a Component,
 }
 
 /// The stretch of a series for which one component speaks.
@@ -127,11 +125,13 @@ impl<'a> Series<'a> {
 
     /// Whether a slot that a rule produced is one of the set and not told of elsewhere.
     pub(super) fn is_new(&self, at: &Anchor) -> bool {
-        !self.known.contains(&at.instant) && !self.singles.contains_key(&at.instant) && !self.removed.holds(at)
+        !self.known.contains(&at.instant)
+            && !self.singles.contains_key(&at.instant)
+            && !self.removed.holds(at)
     }
 
     /// The instance at a slot, as `segment` has it.
-    pub(super) fn instance(&self, segment: &Segment<'a>, slot: &Slot) -> Instance<'a> {
+    pub(super) fn instance(&self, segment: &Segment<'a>, slot: &Slot) -> Instance {
         let start = self.start(segment, &slot.at);
         let length = Length::of(segment.component, self.zone);
         let period = slot.end.as_ref().map(|end| match end {
@@ -142,7 +142,7 @@ impl<'a> Series<'a> {
     }
 
     /// The instance of a single override.
-    pub(super) fn single(&self, occurrence: DateTime<Utc>, component: &'a Component) -> Option<Instance<'a>> {
+    pub(super) fn single(&self, occurrence: DateTime<Utc>, component: &Component) -> Option<Instance> {
         let start = component.base()?.anchor(self.zone);
         let length = Length::of(component, self.zone);
         Some(Instance::new(occurrence, start, component, &length, None))
@@ -153,8 +153,16 @@ impl<'a> Series<'a> {
         if segment.from.is_none() {
             return at.clone();
         }
-        let zone = segment.component.base().and_then(|base| base.zone.as_ref()).unwrap_or(self.zone);
-        let local = if *zone == at.zone { at.local } else { zone.to_local(at.instant) };
+        let zone = segment
+            .component
+            .base()
+            .and_then(|base| base.zone.as_ref())
+            .unwrap_or(self.zone);
+        let local = if *zone == at.zone {
+            at.local
+        } else {
+            zone.to_local(at.instant)
+        };
         Anchor::at_local(local.checked_add_signed(segment.shift).unwrap_or(local), zone)
     }
 
@@ -164,21 +172,24 @@ impl<'a> Series<'a> {
     }
 }
 
-impl<'a> Instance<'a> {
+impl Instance {
     fn new(
         occurrence: DateTime<Utc>,
         start: Anchor,
-        component: &'a Component,
+        component: &Component,
         length: &Length,
         period: Option<Anchor>,
     ) -> Self {
         let is_due_only = component.is_task && component.start.is_none();
-        let end = if is_due_only { Some(start.clone()) } else { period.or_else(|| length.from(&start)) };
+        let end = if is_due_only {
+            Some(start.clone())
+        } else {
+            period.or_else(|| length.from(&start))
+        };
         Self {
             occurrence,
             start: (!is_due_only).then_some(start),
             end,
-            component,
         }
     }
 }
@@ -198,7 +209,11 @@ impl Length {
         let is_date = component.start.as_ref().is_some_and(|start| start.is_date);
         match (&component.end, &component.start) {
             (End::At(end), Some(start)) if start.is_date && end.is_date => {
-                let days = end.local.date().signed_duration_since(start.local.date()).num_days();
+                let days = end
+                    .local
+                    .date()
+                    .signed_duration_since(start.local.date())
+                    .num_days();
                 Self::days(days.max(1))
             }
             (End::At(end), Some(start)) => {
@@ -220,7 +235,10 @@ impl Length {
 
     fn from(&self, start: &Anchor) -> Option<Anchor> {
         let span = match self {
-            Self::Exact(seconds) => Span { days: 0, seconds: *seconds },
+            Self::Exact(seconds) => Span {
+                days: 0,
+                seconds: *seconds,
+            },
             Self::Span(span) => *span,
             Self::Unknown => return None,
         };
@@ -275,8 +293,14 @@ fn sorted<'a>(
     let mut singles = ByRecurrenceId::new();
     let mut futures = ByRecurrenceId::new();
     for component in overrides {
-        let Some(id) = &component.recurrence_id else { continue };
-        let map = if component.is_this_and_future { &mut futures } else { &mut singles };
+        let Some(id) = &component.recurrence_id else {
+            continue;
+        };
+        let map = if component.is_this_and_future {
+            &mut futures
+        } else {
+            &mut singles
+        };
         let kept = map.entry(named(id, base, zone)).or_insert(component);
         if component.version >= kept.version {
             *kept = component;
@@ -307,7 +331,10 @@ fn rules(master: &Component, zone: &Zone) -> Result<Vec<Rule>, GaveUp> {
     };
     let parsed = master.rules.iter().map(|text| Rule::parse(text, &start));
     parsed
-        .map(|rule| rule.map(|(rule, _)| rule).map_err(|error| GaveUp(format!("RRULE: {error}"))))
+        .map(|rule| {
+            rule.map(|(rule, _)| rule)
+                .map_err(|error| GaveUp(format!("RRULE: {error}")))
+        })
         .collect()
 }
 
@@ -368,7 +395,10 @@ fn shift(component: &Component, from: DateTime<Utc>, zone: &Zone, base: Option<&
     };
     let own = start.zone.as_ref().unwrap_or(zone);
     let master = base.and_then(|base| base.zone.as_ref()).unwrap_or(zone);
-    let as_written = component.recurrence_id.as_ref().filter(|id| !id.is_date && id.zone.as_ref() == Some(own));
+    let as_written = component
+        .recurrence_id
+        .as_ref()
+        .filter(|id| !id.is_date && id.zone.as_ref() == Some(own));
     let before = match as_written {
         Some(id) if own == master => id.local,
         _ => own.to_local(from),

@@ -43,7 +43,11 @@ impl<'a> Walk<'a> {
             rule,
             zone,
             start,
-            next: Some(if was_put_forward { earlier.local } else { anchor.local }),
+            next: Some(if was_put_forward {
+                earlier.local
+            } else {
+                anchor.local
+            }),
             waiting: BTreeMap::new(),
             settled: None,
         }

@@ -42,7 +42,7 @@ impl<'a> Voice<'a> {
     }
 
     /// The instance that an absolute trigger is said to belong to; none for a task without any date.
-    pub(super) fn instance(&self, series: &Series<'a>) -> Option<Instance<'a>> {
+    pub(super) fn instance(&self, series: &Series<'a>) -> Option<Instance> {
         match self.role {
             Role::Single(occurrence) => series.single(occurrence, self.component),
             Role::Segment(index) => {
@@ -81,7 +81,12 @@ pub(super) fn all<'a>(series: &Series<'a>, person: &Person) -> Vec<Voice<'a>> {
     let segments = series.segments.iter().enumerate();
     let roles = segments
         .map(|(index, segment)| (Role::Segment(index), segment.component))
-        .chain(series.singles.iter().map(|(at, component)| (Role::Single(*at), *component)));
+        .chain(
+            series
+                .singles
+                .iter()
+                .map(|(at, component)| (Role::Single(*at), *component)),
+        );
     let mut voices: Vec<Voice<'a>> = Vec::new();
     for (role, component) in roles {
         for alarm in &component.alarms {
@@ -165,12 +170,19 @@ fn too_often(series: &Series<'_>, role: Role) -> Option<String> {
     if matches!(role, Role::Single(_)) {
         return None;
     }
-    let is_secondly = series.rules.iter().any(|rule| rule.frequency() == Frequency::Secondly);
+    let is_secondly = series
+        .rules
+        .iter()
+        .any(|rule| rule.frequency() == Frequency::Secondly);
     if is_secondly {
         return Some("FREQ=SECONDLY would ring more than once a minute".to_owned());
     }
     let master = series.segments.iter().find(|segment| segment.from.is_none())?;
-    let seconds = master.component.rules.iter().find_map(|rule| several_seconds(rule))?;
+    let seconds = master
+        .component
+        .rules
+        .iter()
+        .find_map(|rule| several_seconds(rule))?;
     Some(format!("`{seconds}` would ring more than once a minute"))
 }
 
