@@ -56,7 +56,9 @@ impl Levels {
     /// From now on logs at `level`.
     pub fn set(&self, level: &str) -> Result<(), UnknownLevel> {
         let filter = filter(level)?;
-        self.0.reload(filter).map_err(|error| UnknownLevel(error.to_string()))
+        self.0
+            .reload(filter)
+            .map_err(|error| UnknownLevel(error.to_string()))
     }
 }
 
@@ -66,10 +68,14 @@ pub fn start(config: &Config) -> Result<Levels, UnknownLevel> {
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
     let started = if is_human(config.format) {
-        let lines = lines.with_ansi(std::io::stderr().is_terminal()).with_target(false);
+        let lines = lines
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_target(false);
         registry.with(lines).try_init()
     } else {
-        registry.with(lines.json().flatten_event(true).with_current_span(false)).try_init()
+        registry
+            .with(lines.json().flatten_event(true).with_current_span(false))
+            .try_init()
     };
     started.map_err(|error| UnknownLevel(error.to_string()))?;
     Ok(Levels(levels))
@@ -83,7 +89,10 @@ pub fn check_level(level: &str) -> Result<(), UnknownLevel> {
 /// A short, stable stand-in for an owner, by which lines about the same person can be found.
 pub fn owner_hash(owner: &OwnerId) -> String {
     let digest = Sha256::digest(owner.0.as_bytes());
-    digest[..6].iter().map(|byte| format!("{byte:02x}")).collect()
+    let number = digest[..6]
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte));
+    format!("{number:012x}")
 }
 
 fn is_human(format: Format) -> bool {

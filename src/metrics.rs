@@ -11,7 +11,6 @@ use std::time::Duration;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
-use prometheus::Encoder;
 use prometheus::Gauge;
 use prometheus::GaugeVec;
 use prometheus::Histogram;
@@ -167,11 +166,11 @@ pub enum ConnectionState {
 impl Metrics {
     /// All metrics in the text format of Prometheus.
     pub fn render(&self) -> String {
-        let mut text = Vec::new();
-        TextEncoder::new()
-            .encode(&self.registry.gather(), &mut text)
-            .expect("a vector takes every byte");
-        String::from_utf8(text).expect("the text format is UTF-8")
+        let rendered = TextEncoder::new().encode_to_string(&self.registry.gather());
+        rendered.unwrap_or_else(|error| {
+            tracing::error!(%error, "the metrics cannot be rendered");
+            String::new()
+        })
     }
 
     /// A message was handed over, `lateness` after the instant that was promised.
@@ -183,7 +182,9 @@ impl Metrics {
         };
         // A time shift sends early; a sum that shrinks would read as a restart.
         let seconds = seconds_of(lateness).max(0.0);
-        self.lateness.with_label_values(&[channel.as_str(), kind]).observe(seconds);
+        self.lateness
+            .with_label_values(&[channel.as_str(), kind])
+            .observe(seconds);
     }
 
     /// A history row was written.
@@ -196,13 +197,19 @@ impl Metrics {
     pub fn attempted(&self, channel: ChannelKind, provider: &'static str, report: &Report) {
         let class = match report {
             Report::Accepted { .. } => "accepted",
-            Report::Transient { of: Blame::Target, .. } => "transient_target",
-            Report::Transient { of: Blame::Message, .. } => "transient_message",
+            Report::Transient {
+                of: Blame::Target, ..
+            } => "transient_target",
+            Report::Transient {
+                of: Blame::Message, ..
+            } => "transient_message",
             Report::Permanent { .. } => "permanent",
             Report::InDoubt { .. } => "in_doubt",
             Report::Abandoned => "abandoned",
         };
-        self.attempts.with_label_values(&[channel.as_str(), provider, class]).inc();
+        self.attempts
+            .with_label_values(&[channel.as_str(), provider, class])
+            .inc();
     }
 
     /// A stage of an attempt took `duration`.
@@ -212,7 +219,9 @@ impl Metrics {
             Stage::Send => "send",
         };
         let labels = [channel.as_str(), provider, stage];
-        self.attempt_duration.with_label_values(&labels).observe(duration.as_secs_f64());
+        self.attempt_duration
+            .with_label_values(&labels)
+            .observe(duration.as_secs_f64());
     }
 
     /// `count` triggers were not planned again since they were handed over before.
@@ -293,7 +302,9 @@ impl Metrics {
             ConnectionState::Idle => "idle",
         };
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        self.smtp_connections.with_label_values(&[relay, state]).set(f64::from(count));
+        self.smtp_connections
+            .with_label_values(&[relay, state])
+            .set(f64::from(count));
     }
 
     /// This node's clock is ahead of the store's by `offset`.
@@ -380,7 +391,11 @@ mod tests {
 
     fn busy() -> Metrics {
         let metrics = Metrics::new();
-        metrics.handed_over(ChannelKind::Email, LatenessKind::Regular, TimeDelta::milliseconds(-20));
+        metrics.handed_over(
+            ChannelKind::Email,
+            LatenessKind::Regular,
+            TimeDelta::milliseconds(-20),
+        );
         metrics.concluded(ChannelKind::Email, Outcome::Sent, Reason::None);
         metrics.concluded(ChannelKind::Sms, Outcome::Failed, Reason::NoAddress);
         metrics.attempted(ChannelKind::Email, "smtp", &Report::Abandoned);
@@ -406,7 +421,11 @@ mod tests {
         stdin.write_all(busy().render().as_bytes()).unwrap();
         drop(stdin);
         let output = promtool.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     #[test]
@@ -422,7 +441,11 @@ mod tests {
 
     #[test]
     fn sending_early_never_shrinks_the_sum() {
-        assert!(busy().render().contains(r#"lateness_seconds_sum{channel="email",kind="regular"} 0"#));
+        assert!(
+            busy()
+                .render()
+                .contains(r#"lateness_seconds_sum{channel="email",kind="regular"} 0"#)
+        );
     }
 
     #[test]

@@ -108,7 +108,9 @@ fn serve(cli: &Cli, settings: Settings) -> anyhow::Result<()> {
 
 fn migrate(settings: &Settings) -> anyhow::Result<()> {
     logging::start(&settings.log)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let path = settings.store.sqlite_path();
     // TODO-STORE
     runtime.block_on(async {});

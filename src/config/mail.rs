@@ -34,7 +34,11 @@ pub(super) fn smtp(reader: &mut Reader, letterhead: &Letterhead) -> Option<smtp:
         port: u16::try_from(reader.number("channels.email.smtp.port", 65_535)).expect("the most fits"),
         tls: reader.choice(
             "channels.email.smtp.tls",
-            &[("starttls", Tls::Starttls), ("implicit", Tls::Implicit), ("none", Tls::None)],
+            &[
+                ("starttls", Tls::Starttls),
+                ("implicit", Tls::Implicit),
+                ("none", Tls::None),
+            ],
         ),
         ca_file: ca_file(reader),
         login: login(reader),
@@ -54,7 +58,10 @@ pub(super) fn smtp(reader: &mut Reader, letterhead: &Letterhead) -> Option<smtp:
 
 fn check(reader: &mut Reader, config: &smtp::Config) {
     if config.host.contains([':', '/', ' ']) && config.host.parse::<std::net::IpAddr>().is_err() {
-        reader.complain(HOST, "write the name or address alone; the port has a key of its own".to_owned());
+        reader.complain(
+            HOST,
+            "write the name or address alone; the port has a key of its own".to_owned(),
+        );
     }
     if config.letterhead.from.email.domain() == "localhost" && !is_this_machine(&config.host) {
         let problem = "a relay does not take mail from localhost: set it to an address of yours, such as \
@@ -88,13 +95,19 @@ fn ca_file(reader: &mut Reader) -> Option<PathBuf> {
     let key = "channels.email.smtp.ca_file";
     let path = reader.optional(key)?;
     if let Err(error) = std::fs::File::open(Path::new(&path)) {
-        reader.complain(key, format!("the file cannot be read ({error}): check the path and who may read it"));
+        reader.complain(
+            key,
+            format!("the file cannot be read ({error}): check the path and who may read it"),
+        );
     }
     Some(path.into())
 }
 
 fn login(reader: &mut Reader) -> Option<Login> {
-    let (user, file) = ("channels.email.smtp.username", "channels.email.smtp.password_file");
+    let (user, file) = (
+        "channels.email.smtp.username",
+        "channels.email.smtp.password_file",
+    );
     let username = reader.optional(user);
     let names_file = reader.optional(file).is_some();
     match (username, names_file) {
@@ -103,7 +116,10 @@ fn login(reader: &mut Reader) -> Option<Login> {
             Some(Login { username, password })
         }
         (Some(_), false) => {
-            reader.complain(user, format!("the password is missing: write it into a file and name it in {file}"));
+            reader.complain(
+                user,
+                format!("the password is missing: write it into a file and name it in {file}"),
+            );
             None
         }
         (None, true) => {
@@ -122,7 +138,10 @@ fn envelope_sender(reader: &mut Reader) -> Option<Address> {
     }
     let address = text.parse();
     if address.is_err() {
-        reader.complain(key, "expected an address such as bounces@example.org, or \"<>\" for nowhere".to_owned());
+        reader.complain(
+            key,
+            "expected an address such as bounces@example.org, or \"<>\" for nowhere".to_owned(),
+        );
     }
     address.ok()
 }

@@ -170,32 +170,41 @@ impl Settings {
     /// node to node by its nature, and the secrets themselves, are not in it. It fits a 64-bit float exactly.
     pub fn hash(&self) -> u64 {
         let mut hash = Sha256::new();
-        let shared = self.effective.iter().filter(|(key, _)| !PER_NODE.contains(&key.as_str()));
+        let shared = self
+            .effective
+            .iter()
+            .filter(|(key, _)| !PER_NODE.contains(&key.as_str()));
         for (key, (value, _)) in shared {
             hash.update(format!("{key}={value}\n"));
         }
         let digest = hash.finalize();
-        digest[..6].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+        digest[..6]
+            .iter()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 
     /// The configuration as it applies, as TOML, without secrets; what is not a default says where it comes from.
     pub fn print_redacted(&self) -> String {
-        let mut printed = String::new();
+        let mut lines = Vec::new();
         let mut open = "";
-        for (key, (value, origin)) in &self.effective {
-            let (section, name) = key.rsplit_once('.').expect("every key is in a section");
+        // By section: the keys of one do not follow each other in the order of whole paths.
+        let by_section: BTreeMap<_, _> = self
+            .effective
+            .iter()
+            .filter_map(|(key, value)| Some((key.rsplit_once('.')?, value)))
+            .collect();
+        for ((section, name), (value, origin)) in by_section {
             if section != open {
-                let gap = if open.is_empty() { "" } else { "\n" };
-                printed.push_str(&format!("{gap}[{section}]\n"));
+                lines.push(format!("\n[{section}]"));
                 open = section;
             }
             let source = match origin {
                 Origin::Default => String::new(),
                 origin => format!(" # {origin}"),
             };
-            printed.push_str(&format!("{name} = {value}{source}\n"));
+            lines.push(format!("{name} = {value}{source}"));
         }
-        printed
+        lines.join("\n").trim_start().to_owned() + "\n"
     }
 }
 
@@ -203,8 +212,13 @@ impl Settings {
 pub fn what_needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
     let differs = |prefix: &str| {
         let of = |settings: &Settings| -> Vec<(String, String)> {
-            let matching = settings.effective.iter().filter(|(key, _)| key.starts_with(prefix));
-            matching.map(|(key, (value, _))| (key.clone(), value.clone())).collect()
+            let matching = settings
+                .effective
+                .iter()
+                .filter(|(key, _)| key.starts_with(prefix));
+            matching
+                .map(|(key, (value, _))| (key.clone(), value.clone()))
+                .collect()
         };
         of(old) != of(new)
     };
@@ -214,7 +228,10 @@ pub fn what_needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
 
 fn http_config(reader: &mut Reader) -> http::Config {
     http::Config {
-        listen: reader.parsed("http.listen", "an address with a port, such as 127.0.0.1:8085 or [::1]:8085"),
+        listen: reader.parsed(
+            "http.listen",
+            "an address with a port, such as 127.0.0.1:8085 or [::1]:8085",
+        ),
         token: reader.secret("http.token_file"),
         limits: http::Limits {
             event_bytes: reader.number("http.max_event_bytes", 64 << 20) as usize,

@@ -21,11 +21,12 @@ use super::complaint::Origin;
 pub(super) const PREFIX: &str = "CARILLON__";
 
 /// Longer durations are refused: they cannot be meant, and sums with instants must stay in range.
-const LONGEST: Duration = Duration::from_secs(3_650 * 86_400);
+const LONGEST: Duration = Duration::from_hours(3_650 * 24);
 
 /// The merged layers while they are being read.
 #[derive(Debug)]
 pub(super) struct Reader {
+    file: String,
     defaults: BTreeMap<String, Value>,
     values: BTreeMap<String, Value>,
     taken: BTreeSet<String>,
@@ -56,6 +57,7 @@ impl Reader {
             .build()
             .expect("every layer was parsed before");
         let mut reader = Self {
+            file: file.map(|path| path.display().to_string()).unwrap_or_default(),
             defaults: leaves(&defaults.cache),
             values: leaves(&merged.cache),
             taken: BTreeSet::new(),
@@ -66,13 +68,16 @@ impl Reader {
     }
 
     fn complain_about_unknown_keys(&mut self) {
-        let unknown = self.values.iter().filter(|(key, _)| !self.defaults.contains_key(*key));
+        let unknown = self
+            .values
+            .iter()
+            .filter(|(key, _)| !self.defaults.contains_key(*key));
         let complaints: Vec<Complaint> = unknown.map(|(key, value)| self.unknown(key, value)).collect();
         self.complaints.extend(complaints);
     }
 
     fn unknown(&self, key: &str, value: &Value) -> Complaint {
-        let origin = origin_of(key, value);
+        let origin = self.origin_of(key, value);
         let spell = |key: &str| match origin {
             Origin::Environment(_) => variable_of(key),
             _ => key.to_owned(),
@@ -118,7 +123,7 @@ impl Reader {
         self.complaints.push(Complaint {
             key: key.to_owned(),
             value: value.map(shown),
-            origin: value.map_or(Origin::Default, |value| origin_of(key, value)),
+            origin: value.map_or(Origin::Default, |value| self.origin_of(key, value)),
             problem,
         });
     }
@@ -149,7 +154,9 @@ impl Reader {
                 ValueKind::String(text) if is_from_environment(value) => text.trim().parse().ok()?,
                 _ => return None,
             };
-            u32::try_from(number).ok().filter(|number| (1..=most).contains(number))
+            u32::try_from(number)
+                .ok()
+                .filter(|number| (1..=most).contains(number))
         })
     }
 
@@ -195,7 +202,10 @@ impl Reader {
         let names: Vec<String> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
         self.read(key, &format!("one of {}", names.join(", ")), |value| {
             let text = text(value)?;
-            choices.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice)
+            choices
+                .iter()
+                .find(|(name, _)| *name == text)
+                .map(|(_, choice)| *choice)
         })
     }
 
@@ -214,7 +224,10 @@ impl Reader {
             }
             Ok(content) => Some(content.trim().into()),
             Err(error) => {
-                self.complain(key, format!("the file cannot be read ({error}): check the path and who may read it"));
+                self.complain(
+                    key,
+                    format!("the file cannot be read ({error}): check the path and who may read it"),
+                );
                 None
             }
         }
@@ -224,7 +237,7 @@ impl Reader {
     pub(super) fn described(&self, key: &str) -> String {
         let value = &self.values.get(key).or_else(|| self.defaults.get(key));
         let value = value.expect("the key was read before");
-        format!("{key} = `{}` ({})", shown(value), origin_of(key, value))
+        format!("{key} = `{}` ({})", shown(value), self.origin_of(key, value))
     }
 
     /// The values as they apply, as TOML writes them, with their origin.
@@ -234,11 +247,20 @@ impl Reader {
             .iter()
             .filter_map(|(key, value)| Some((key, value, self.defaults.get(key)?)));
         known
-            .map(|(key, value, default)| (key.clone(), (literal(value, default), origin_of(key, value))))
+            .map(|(key, value, default)| (key.clone(), (literal(value, default), self.origin_of(key, value))))
             .collect()
     }
 
+    fn origin_of(&self, key: &str, value: &Value) -> Origin {
+        match value.origin() {
+            None => Origin::Default,
+            Some(_) if is_from_environment(value) => Origin::Environment(variable_of(key)),
+            Some(_) => Origin::File(self.file.clone()),
+        }
+    }
+
     /// Keys of the defaults that no setting is made of.
+    #[cfg(test)]
     pub(super) fn untaken(&self) -> Vec<String> {
         let untaken = self.defaults.keys().filter(|key| !self.taken.contains(*key));
         untaken.cloned().collect()
@@ -250,12 +272,20 @@ fn embedded() -> File<config::FileSourceString, FileFormat> {
 }
 
 fn unreadable(path: &Path, error: &config::ConfigError) -> Complaint {
-    let lines: Vec<String> = error.to_string().lines().map(|line| line.trim().to_owned()).collect();
+    let error = match error {
+        config::ConfigError::FileParse { cause, .. } => format!("is not TOML: {cause}"),
+        other => format!("cannot be read: {other}"),
+    };
+    let lines: Vec<&str> = error
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
     Complaint {
         key: String::new(),
         value: None,
         origin: Origin::File(path.display().to_string()),
-        problem: format!("cannot be read as TOML: {}", lines.join(" ")),
+        problem: lines.join(" "),
     }
 }
 
@@ -277,14 +307,6 @@ fn leaves(root: &Value) -> BTreeMap<String, Value> {
 
 fn is_from_environment(value: &Value) -> bool {
     value.origin() == Some("the environment")
-}
-
-fn origin_of(key: &str, value: &Value) -> Origin {
-    match value.origin() {
-        None => Origin::Default,
-        Some(_) if is_from_environment(value) => Origin::Environment(variable_of(key)),
-        Some(path) => Origin::File(path.to_owned()),
-    }
 }
 
 fn variable_of(key: &str) -> String {

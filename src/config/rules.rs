@@ -120,7 +120,8 @@ fn surroundings(settings: &Settings, reader: &mut Reader) {
         );
     }
     if let Err(error) = logging::check_level(&settings.log.level) {
-        let problem = format!("{error}: use error, warn, info, debug or trace, or a list such as info,sqlx=warn");
+        let problem =
+            format!("{error}: use error, warn, info, debug or trace, or a list such as info,sqlx=warn");
         reader.complain("log.level", problem);
     }
 }

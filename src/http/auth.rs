@@ -74,7 +74,9 @@ fn is_same(presented: &str, token: &str) -> bool {
 fn local(request: &Request) -> Result<(), Problem> {
     let headers = request.headers();
     let authority = request.uri().authority().map(axum::http::uri::Authority::as_str);
-    let host = authority.or_else(|| text(headers, header::HOST.as_str())).unwrap_or_default();
+    let host = authority
+        .or_else(|| text(headers, header::HOST.as_str()))
+        .unwrap_or_default();
     if !is_loopback(host) {
         return Err(forbidden(format!(
             "without a token only callers on this machine are served, not `{host}`: set http.token_file"
@@ -83,7 +85,9 @@ fn local(request: &Request) -> Result<(), Problem> {
     let is_foreign_page = text(headers, header::ORIGIN.as_str())
         .is_some_and(|origin| origin.split_once("://").is_none_or(|(_, origin)| origin != host));
     if is_foreign_page || is_cross_site(request) {
-        return Err(forbidden("without a token, pages of other sites are not served".to_owned()));
+        return Err(forbidden(
+            "without a token, pages of other sites are not served".to_owned(),
+        ));
     }
     Ok(())
 }
@@ -102,7 +106,10 @@ fn is_loopback(authority: &str) -> bool {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
         _ => authority,
     };
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let address = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
@@ -146,7 +153,13 @@ mod tests {
     #[test]
     fn a_name_that_points_at_loopback_is_refused_without_a_token() {
         let guard = Guard::new(None);
-        for host in ["127.0.0.1:8085", "localhost:8085", "[::1]:8085", "localhost", "[::1]"] {
+        for host in [
+            "127.0.0.1:8085",
+            "localhost:8085",
+            "[::1]:8085",
+            "localhost",
+            "[::1]",
+        ] {
             assert_eq!(status(&guard, "GET", &[("host", host)]), 200, "{host}");
         }
         for host in ["evil.example:8085", "127.0.0.1.evil.example", "10.0.0.1:8085", ""] {
@@ -162,11 +175,18 @@ mod tests {
         let own = ("origin", "http://127.0.0.1:8085");
         assert_eq!(status(&guard, "POST", &[host, own]), 200);
         for origin in ["http://evil.example", "null", "http://127.0.0.1:3000"] {
-            assert_eq!(status(&guard, "POST", &[host, ("origin", origin)]), 403, "{origin}");
+            assert_eq!(
+                status(&guard, "POST", &[host, ("origin", origin)]),
+                403,
+                "{origin}"
+            );
         }
         let cross = ("sec-fetch-site", "cross-site");
         assert_eq!(status(&guard, "POST", &[host, cross]), 403);
-        assert_eq!(status(&guard, "GET", &[host, cross, ("sec-fetch-mode", "no-cors")]), 403);
+        assert_eq!(
+            status(&guard, "GET", &[host, cross, ("sec-fetch-mode", "no-cors")]),
+            403
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
 use super::Shared;
-use super::problem::Detail;
+use super::problem::Flaw;
 use super::problem::Problem;
 use crate::clock::Clock;
 
@@ -28,8 +28,15 @@ pub(super) struct Arriving {
 
 impl Arriving {
     /// Reads `body` up to `limit` bytes. A length that is announced and too large is refused at once.
-    pub(super) fn new(body: Body, headers: &HeaderMap, limit: usize, shared: &Shared) -> Result<Self, Problem> {
-        let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    pub(super) fn new(
+        body: Body,
+        headers: &HeaderMap,
+        limit: usize,
+        shared: &Shared,
+    ) -> Result<Self, Problem> {
+        let announced = headers
+            .get(header::CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok());
         if announced.is_some_and(|length| length.parse::<usize>().is_ok_and(|length| length > limit)) {
             return Err(too_large(limit));
         }
@@ -67,7 +74,10 @@ impl Arriving {
             return Ok(None);
         };
         let piece = piece.map_err(|_| Problem::bad_request("the body ended before it was complete"))?;
-        self.left = self.left.checked_sub(piece.len()).ok_or_else(|| too_large(self.limit))?;
+        self.left = self
+            .left
+            .checked_sub(piece.len())
+            .ok_or_else(|| too_large(self.limit))?;
         Ok(Some(piece))
     }
 
@@ -85,18 +95,16 @@ impl Arriving {
 pub(super) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let is_data = error.inner().is_data();
-        let pointer = Some(pointer(error.path())).filter(|_| is_data);
         let detail = error.inner().to_string();
-        let problem = Problem::invalid(vec![Detail { pointer, detail, ..Detail::default() }]);
-        if is_data {
-            problem
-        } else {
-            Problem {
-                status: StatusCode::BAD_REQUEST,
-                ..problem
-            }
+        if !error.inner().is_data() {
+            return Problem::bad_request(format!("the body is not JSON: {detail}"));
         }
+        let pointer = Some(pointer(error.path()));
+        Problem::invalid(vec![Flaw {
+            pointer,
+            detail,
+            ..Flaw::default()
+        }])
     })?;
     reader
         .end()
@@ -107,18 +115,14 @@ pub(super) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 /// A path in the value as a JSON pointer (RFC 6901).
 fn pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
-    let mut pointer = String::new();
-    for segment in path {
-        match segment {
-            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
-            Segment::Map { key } | Segment::Enum { variant: key } => {
-                pointer.push('/');
-                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
-            }
-            Segment::Unknown => {}
+    let segments = path.iter().filter_map(|segment| match segment {
+        Segment::Seq { index } => Some(format!("/{index}")),
+        Segment::Map { key } | Segment::Enum { variant: key } => {
+            Some(format!("/{}", key.replace('~', "~0").replace('/', "~1")))
         }
-    }
-    pointer
+        Segment::Unknown => None,
+    });
+    segments.collect()
 }
 
 /// Refuses a body of another type than `accepted`. None given is taken on trust.
@@ -127,12 +131,21 @@ pub(super) fn expect_type(headers: &HeaderMap, accepted: &[&str], cure: &str) ->
         return Ok(());
     };
     let given = given.to_str().unwrap_or("?");
-    let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let essence = given
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     if accepted.contains(&essence.as_str()) {
         return Ok(());
     }
     let detail = format!("the body is `{essence}`, expected {}: {cure}", accepted[0]);
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail))
+    Err(Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported-media-type",
+        detail,
+    ))
 }
 
 fn too_large(limit: usize) -> Problem {

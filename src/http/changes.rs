@@ -113,8 +113,17 @@ pub(super) async fn post(
     body: Body,
 ) -> Result<Response, Problem> {
     let source = id::checked("source", source)?;
-    let accepted = ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/json"];
-    body::expect_type(&headers, &accepted, "with curl use -H 'content-type: application/x-ndjson'")?;
+    let accepted = [
+        "application/x-ndjson",
+        "application/ndjson",
+        "application/jsonl",
+        "application/json",
+    ];
+    body::expect_type(
+        &headers,
+        &accepted,
+        "with curl use -H 'content-type: application/x-ndjson'",
+    )?;
     let arriving = Arriving::new(body, &headers, shared.limits.body_bytes, &shared)?;
     // An iCalendar object has a line end in every line, which JSON doubles.
     let longest = shared.limits.event_bytes * 2 + 4096;
@@ -156,7 +165,11 @@ impl Intake {
                 (Stop::Pause, Ok(())) => false,
                 (Stop::Broken(problem), Ok(())) => {
                     let end = LineEnd::rejected(problem);
-                    answered.push(LineAnswer { line: lines.number() + 1, key: None, end });
+                    answered.push(LineAnswer {
+                        line: lines.number() + 1,
+                        key: None,
+                        end,
+                    });
                     true
                 }
                 (Stop::End, _) | (_, Err(Unapplied)) => true,
@@ -193,9 +206,17 @@ impl Intake {
                     // The copies to delete are known once what came before is stored.
                     self.apply(&mut run, answered).await?;
                     let end = self.delete_everywhere(&key, version).await;
-                    answered.push(LineAnswer { line, key: Some(key), end });
+                    answered.push(LineAnswer {
+                        line,
+                        key: Some(key),
+                        end,
+                    });
                 }
-                Err(problem) => answered.push(LineAnswer { line, key, end: LineEnd::rejected(problem) }),
+                Err(problem) => answered.push(LineAnswer {
+                    line,
+                    key,
+                    end: LineEnd::rejected(problem),
+                }),
             }
         }
         self.apply(&mut run, answered).await
@@ -216,11 +237,16 @@ impl Intake {
         }
         match events::apply(&self.shared, changes).await {
             Ok(answers) => {
-                answered.extend(places.into_iter().zip(answers).map(|((line, key), answer)| LineAnswer {
-                    line,
-                    key: Some(key),
-                    end: events::taken(vec![answer]).map_or_else(LineEnd::rejected, LineEnd::Taken),
-                }));
+                answered.extend(
+                    places
+                        .into_iter()
+                        .zip(answers)
+                        .map(|((line, key), answer)| LineAnswer {
+                            line,
+                            key: Some(key),
+                            end: events::taken(vec![answer]).map_or_else(LineEnd::rejected, LineEnd::Taken),
+                        }),
+                );
                 Ok(())
             }
             Err(problem) => {
@@ -266,7 +292,11 @@ impl Intake {
             (None, Some(_)) => Err(Problem::bad_request("`put` needs `owner`: say whose event it is")),
             (None, None) => Ok(Ask::Everywhere { key, version }),
             (Some(owner), ics) => {
-                let at = EventKey { source: self.source.clone(), key, owner: OwnerId(owner) };
+                let at = EventKey {
+                    source: self.source.clone(),
+                    key,
+                    owner: OwnerId(owner),
+                };
                 Ok(Ask::One(Incoming { at, version, ics }))
             }
         }

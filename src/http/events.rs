@@ -140,9 +140,15 @@ pub(super) async fn put(
     let owner = of.owner.ok_or_else(|| Problem::bad_request(missing))?;
     let at = event_key(source, key, owner)?;
     let version = version(of.version)?;
-    body::expect_type(&headers, &["text/calendar"], "with curl use -H 'content-type: text/calendar'")?;
+    body::expect_type(
+        &headers,
+        &["text/calendar"],
+        "with curl use -H 'content-type: text/calendar'",
+    )?;
     let limit = shared.limits.event_bytes;
-    let ics = body::Arriving::new(body, &headers, limit, &shared)?.whole().await?;
+    let ics = body::Arriving::new(body, &headers, limit, &shared)?
+        .whole()
+        .await?;
     let incoming = Incoming {
         at: at.clone(),
         version,
@@ -150,7 +156,10 @@ pub(super) async fn put(
     };
     let answers = apply(&shared, vec![incoming]).await?;
     let mut taken = taken(answers)?;
-    taken.next = planned(&shared, &at).await?.map(|answer| answer.triggers).unwrap_or_default();
+    taken.next = planned(&shared, &at)
+        .await?
+        .map(|answer| answer.triggers)
+        .unwrap_or_default();
     taken.next.truncate(SHOWN);
     Ok(Json(taken))
 }
@@ -164,7 +173,15 @@ pub(super) async fn delete(
     let version = version(of.version)?;
     if let Some(owner) = of.owner {
         let at = event_key(source, key, owner)?;
-        let answers = apply(&shared, vec![Incoming { at, version, ics: None }]).await?;
+        let answers = apply(
+            &shared,
+            vec![Incoming {
+                at,
+                version,
+                ics: None,
+            }],
+        )
+        .await?;
         return taken(answers).map(Json);
     }
     let (source, key) = (id::checked("source", source)?, id::checked("key", key)?);
@@ -238,7 +255,9 @@ pub(super) async fn apply(shared: &Shared, changes: Vec<Incoming>) -> Result<Vec
 
 /// A version as callers give it.
 pub(super) fn version(version: Option<String>) -> Result<Option<Version>, Problem> {
-    let version = version.map(|version| id::checked("version", version)).transpose()?;
+    let version = version
+        .map(|version| id::checked("version", version))
+        .transpose()?;
     Ok(version.map(Version))
 }
 
@@ -294,5 +313,8 @@ async fn planned(shared: &Shared, at: &EventKey) -> Result<Option<PlannedAnswer>
 }
 
 fn unknown(at: &EventKey) -> Problem {
-    Problem::not_found(format!("`{}` has no event `{}` of source `{}`", at.owner, at.key, at.source))
+    Problem::not_found(format!(
+        "`{}` has no event `{}` of source `{}`",
+        at.owner, at.key, at.source
+    ))
 }

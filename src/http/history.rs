@@ -158,7 +158,11 @@ pub(super) async fn delivery(
 ) -> Result<Json<DeliveryAnswer>, Problem> {
     let trigger: TriggerId = trigger.parse().map_err(Problem::bad_request)?;
     let delivery = shared.store.delivery(trigger).await?;
-    let unknown = || Problem::not_found(format!("nothing is recorded of trigger `{trigger}`: it may still be planned"));
+    let unknown = || {
+        Problem::not_found(format!(
+            "nothing is recorded of trigger `{trigger}`: it may still be planned"
+        ))
+    };
     delivery.map(|delivery| Json(delivery.into())).ok_or_else(unknown)
 }
 

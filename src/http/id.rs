@@ -21,7 +21,10 @@ pub(super) fn check(what: &str, id: &str) -> Result<(), String> {
         return Err(format!("the {what} is empty"));
     }
     if id.len() > LONGEST {
-        return Err(format!("the {what} has {} bytes: {LONGEST} are allowed", id.len()));
+        return Err(format!(
+            "the {what} has {} bytes: {LONGEST} are allowed",
+            id.len()
+        ));
     }
     if id.chars().any(char::is_control) {
         return Err(format!("the {what} holds a control character"));
@@ -39,7 +42,9 @@ pub(super) fn checked(what: &str, id: String) -> Result<String, Problem> {
 pub(super) fn rows(limit: Option<u32>) -> Result<u32, Problem> {
     match limit.unwrap_or(PAGE) {
         limit @ 1..=MOST_ROWS => Ok(limit),
-        limit => Err(Problem::bad_request(format!("`limit={limit}`: use 1 to {MOST_ROWS}"))),
+        limit => Err(Problem::bad_request(format!(
+            "`limit={limit}`: use 1 to {MOST_ROWS}"
+        ))),
     }
 }
 
@@ -58,7 +63,9 @@ pub(super) fn row_of(cursor: Option<&str>) -> Result<Option<(DateTime<Utc>, Trig
         let millis = u64::from_str_radix(instant, 16).ok()?.cast_signed();
         Some((DateTime::from_timestamp_millis(millis)?, id.parse().ok()?))
     };
-    row().map(Some).ok_or_else(|| Problem::bad_request("`cursor` is not one of ours: use the `next_cursor` of an answer as it is"))
+    row().map(Some).ok_or_else(|| {
+        Problem::bad_request("`cursor` is not one of ours: use the `next_cursor` of an answer as it is")
+    })
 }
 
 #[cfg(test)]
@@ -68,14 +75,24 @@ mod tests {
     #[test]
     fn a_cursor_leads_back_to_its_row() {
         for millis in [0, 1_800_000_000_123, -5] {
-            let row = (DateTime::from_timestamp_millis(millis).unwrap(), TriggerId([9; 16]));
+            let row = (
+                DateTime::from_timestamp_millis(millis).unwrap(),
+                TriggerId([9; 16]),
+            );
             assert_eq!(row_of(Some(&cursor(row.0, row.1))).unwrap(), Some(row));
         }
     }
 
     #[test]
     fn a_made_up_cursor_is_refused() {
-        for cursor in ["", "7", "zz", "0000000000000000", "ä000000000000000ff", "ffffffffffffffff00"] {
+        for cursor in [
+            "",
+            "7",
+            "zz",
+            "0000000000000000",
+            "ä000000000000000ff",
+            "ffffffffffffffff00",
+        ] {
             assert!(row_of(Some(cursor)).is_err(), "{cursor}");
         }
     }

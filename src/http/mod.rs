@@ -134,7 +134,10 @@ fn guarded_routes() -> Router<Shared> {
         .route("/outbox", get(page::outbox))
         .route("/v1/owners/{id}", put(owners::put).get(owners::read))
         .route("/v1/sources/{source}/events/{key}", event)
-        .route("/v1/sources/{source}/events/{key}/triggers", get(events::triggers))
+        .route(
+            "/v1/sources/{source}/events/{key}/triggers",
+            get(events::triggers),
+        )
         .route("/v1/sources/{source}/changes", post(changes::post))
         .route("/v1/history", get(history::list))
         .route("/v1/deliveries/{id}", get(history::delivery))

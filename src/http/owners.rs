@@ -13,7 +13,7 @@ use super::Shared;
 use super::body;
 use super::id;
 use super::problem::At;
-use super::problem::Detail;
+use super::problem::Flaw;
 use super::problem::Problem;
 use crate::calendar::zone::Zone;
 use crate::store::Owner;
@@ -80,16 +80,29 @@ pub(super) async fn put(
     body: Body,
 ) -> Result<(StatusCode, Json<OwnerAnswer>), Problem> {
     let id = OwnerId(id::checked("owner id", id)?);
-    body::expect_type(&headers, &["application/json"], "with curl use --json, or -H 'content-type: application/json'")?;
-    let bytes = body::Arriving::new(body, &headers, LARGEST, &shared)?.whole().await?;
+    body::expect_type(
+        &headers,
+        &["application/json"],
+        "with curl use --json, or -H 'content-type: application/json'",
+    )?;
+    let bytes = body::Arriving::new(body, &headers, LARGEST, &shared)?
+        .whole()
+        .await?;
     let owner = owner_of(id, body::json(&bytes)?)?;
     let before = shared.changes.put_owner(owner.clone()).await?;
-    let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    let status = if before.is_some() {
+        StatusCode::OK
+    } else {
+        StatusCode::CREATED
+    };
     Ok((status, Json(answer(owner))))
 }
 
 /// `GET /v1/owners/{id}`.
-pub(super) async fn read(State(shared): State<Shared>, At(id): At<String>) -> Result<Json<OwnerAnswer>, Problem> {
+pub(super) async fn read(
+    State(shared): State<Shared>,
+    At(id): At<String>,
+) -> Result<Json<OwnerAnswer>, Problem> {
     let id = OwnerId(id::checked("owner id", id)?);
     let owner = shared.store.owner(&id).await?;
     let owner = owner.ok_or_else(|| Problem::not_found(format!("there is no owner `{id}`")))?;
@@ -116,7 +129,11 @@ fn owner_of(id: OwnerId, body: OwnerBody) -> Result<Owner, Problem> {
     let mut errors = Vec::new();
     let mut check = |pointer: String, checked: Result<(), String>| {
         if let Err(detail) = checked {
-            errors.push(Detail { pointer: Some(pointer), detail, ..Detail::default() });
+            errors.push(Flaw {
+                pointer: Some(pointer),
+                detail,
+                ..Flaw::default()
+            });
         }
     };
     if let Some(email) = &body.email {
@@ -156,12 +173,17 @@ fn owner_of(id: OwnerId, body: OwnerBody) -> Result<Owner, Problem> {
 
 fn is_address(address: &str) -> Result<(), String> {
     let parsed = address.parse::<Address>();
-    parsed.map(drop).map_err(|error| format!("`{address}` is no e-mail address ({error})"))
+    parsed
+        .map(drop)
+        .map_err(|error| format!("`{address}` is no e-mail address ({error})"))
 }
 
 fn are_few(addresses: &[String]) -> Result<(), String> {
     if addresses.len() > MOST_ADDRESSES {
-        return Err(format!("{} addresses: {MOST_ADDRESSES} are allowed", addresses.len()));
+        return Err(format!(
+            "{} addresses: {MOST_ADDRESSES} are allowed",
+            addresses.len()
+        ));
     }
     Ok(())
 }
@@ -178,12 +200,14 @@ fn is_number(phone: &str) -> Result<(), String> {
 
 fn is_zone(name: &str) -> Result<(), String> {
     let zone = Zone::iana(name);
-    zone.map(drop).ok_or_else(|| format!("unknown time zone `{name}`: use an IANA name such as Europe/Berlin"))
+    zone.map(drop)
+        .ok_or_else(|| format!("unknown time zone `{name}`: use an IANA name such as Europe/Berlin"))
 }
 
 fn is_language(tag: &str) -> Result<(), String> {
     let parts: Vec<&str> = tag.split('-').collect();
-    let fits = |part: &str| (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let fits =
+        |part: &str| (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if tag.len() <= 35 && parts.len() <= 5 && parts[0].len() >= 2 && parts.iter().all(|part| fits(part)) {
         return Ok(());
     }
@@ -197,14 +221,24 @@ mod tests {
     #[test]
     fn numbers_are_e164() {
         assert!(is_number("+4930123456").is_ok());
-        for number in ["4930123456", "+0301234567", "+49 30 123456", "+123456", "+1234567890123456", "", "+"] {
+        for number in [
+            "4930123456",
+            "+0301234567",
+            "+49 30 123456",
+            "+123456",
+            "+1234567890123456",
+            "",
+            "+",
+        ] {
             assert!(is_number(number).is_err(), "{number}");
         }
     }
 
     #[test]
     fn language_tags_are_short_and_plain() {
-        assert!(is_language("en").is_ok() && is_language("de-AT").is_ok() && is_language("zh-Hant-TW").is_ok());
+        assert!(
+            is_language("en").is_ok() && is_language("de-AT").is_ok() && is_language("zh-Hant-TW").is_ok()
+        );
         for tag in ["", "e", "de_AT", "de-", "../../etc", "a-b-c-d-e-f"] {
             assert!(is_language(tag).is_err(), "{tag}");
         }

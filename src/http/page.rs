@@ -58,7 +58,10 @@ pub(super) async fn status(State(shared): State<Shared>) -> Response {
 }
 
 /// `GET /outbox`.
-pub(super) async fn outbox(State(shared): State<Shared>, Asked(kept): Asked<Kept>) -> Result<Response, Problem> {
+pub(super) async fn outbox(
+    State(shared): State<Shared>,
+    Asked(kept): Asked<Kept>,
+) -> Result<Response, Problem> {
     let (entries, next_cursor) = history::kept_messages(&shared, kept).await?;
     Ok(outbox_page(entries, next_cursor))
 }
@@ -108,7 +111,10 @@ fn render(name: &'static str, source: &'static str, values: &Value) -> Response 
 pub(super) async fn harden(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
@@ -123,6 +129,9 @@ mod tests {
         let local = where_to_look("127.0.0.1:8085".parse().unwrap(), false);
         assert!(local.contains("http://127.0.0.1:8085/outbox"), "{local}");
         let everywhere = where_to_look("0.0.0.0:80".parse().unwrap(), true);
-        assert!(everywhere.contains("http://127.0.0.1:80/v1/history"), "{everywhere}");
+        assert!(
+            everywhere.contains("http://127.0.0.1:80/v1/history"),
+            "{everywhere}"
+        );
     }
 }

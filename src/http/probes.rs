@@ -57,7 +57,13 @@ impl Readiness {
     /// The loop of this name turned at `elapsed` (boot-time clock) and will turn again within `silence`, or the node
     /// counts as dead.
     pub fn beat(&self, name: &'static str, elapsed: Duration, silence: Duration) {
-        self.parts().loops.insert(name, Beat { last: elapsed, silence });
+        self.parts().loops.insert(
+            name,
+            Beat {
+                last: elapsed,
+                silence,
+            },
+        );
     }
 
     /// The loop of this name has ended as it should.
@@ -68,7 +74,10 @@ impl Readiness {
     /// The loops that should have turned by `elapsed` and have not.
     pub fn stuck(&self, elapsed: Duration) -> Vec<&'static str> {
         let parts = self.parts();
-        let stuck = parts.loops.iter().filter(|(_, beat)| elapsed > beat.last + beat.silence);
+        let stuck = parts
+            .loops
+            .iter()
+            .filter(|(_, beat)| elapsed > beat.last + beat.silence);
         stuck.map(|(name, _)| *name).collect()
     }
 
@@ -87,7 +96,10 @@ pub(super) async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
     if stuck.is_empty() {
         return (StatusCode::OK, "alive\n".to_owned());
     }
-    (StatusCode::SERVICE_UNAVAILABLE, format!("stuck: {}\n", stuck.join(", ")))
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("stuck: {}\n", stuck.join(", ")),
+    )
 }
 
 /// `GET /readyz`: everything holds that a caller relies on; `?verbose` lists each.

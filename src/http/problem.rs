@@ -30,12 +30,12 @@ pub(super) struct Problem {
     pub(super) status: StatusCode,
     detail: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<Detail>,
+    errors: Vec<Flaw>,
 }
 
 /// One of several things that are wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Detail {
+pub(super) struct Flaw {
     /// JSON pointer (RFC 6901) into the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pointer: Option<String>,
@@ -72,22 +72,26 @@ impl Problem {
     }
 
     /// A body with these things wrong in it.
-    pub(super) fn invalid(errors: Vec<Detail>) -> Self {
-        let detail = errors.first().map_or_else(String::new, |first| first.detail.clone());
+    pub(super) fn invalid(errors: Vec<Flaw>) -> Self {
+        let detail = errors
+            .first()
+            .map_or_else(String::new, |first| first.detail.clone());
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-body", detail);
         Self { errors, ..problem }
     }
 
     /// An event that cannot be understood.
     pub(super) fn rejected(complaints: &[Complaint]) -> Self {
-        let errors = complaints.iter().map(|complaint| Detail {
+        let errors = complaints.iter().map(|complaint| Flaw {
             pointer: None,
             component: complaint.component.clone(),
             line: complaint.line,
             detail: complaint.reason.clone(),
         });
-        let errors: Vec<Detail> = errors.collect();
-        let detail = errors.first().map_or_else(String::new, |first| first.detail.clone());
+        let errors: Vec<Flaw> = errors.collect();
+        let detail = errors
+            .first()
+            .map_or_else(String::new, |first| first.detail.clone());
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-event", detail);
         Self { errors, ..problem }
     }
@@ -99,9 +103,9 @@ impl Problem {
 
     /// A configuration that is not taken.
     pub(super) fn refused_configuration(complaints: &Complaints) -> Self {
-        let errors = complaints.0.iter().map(|complaint| Detail {
+        let errors = complaints.0.iter().map(|complaint| Flaw {
             detail: complaint.to_string(),
-            ..Detail::default()
+            ..Flaw::default()
         });
         let detail = "the configuration has mistakes; what applied before still does";
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-configuration", detail);
@@ -121,9 +125,11 @@ impl From<StoreError> for Problem {
     /// What the store says goes to the log; callers learn only whether trying again may help.
     fn from(error: StoreError) -> Self {
         match &error {
-            StoreError::UnknownOwner(_) => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-owner", error.to_string())
-            }
+            StoreError::UnknownOwner(_) => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "unknown-owner",
+                error.to_string(),
+            ),
             StoreError::Unavailable(_) | StoreError::InUse(_) | StoreError::NewerSchema { .. } => {
                 tracing::warn!(%error, "a request was turned away");
                 let detail = "the store is not available right now: try again in a moment";
@@ -162,7 +168,10 @@ impl IntoResponse for Problem {
 
 /// Answers a path that no route has.
 pub(super) async fn unknown_path(uri: Uri) -> Problem {
-    Problem::not_found(format!("there is nothing at `{}`: the API is under /v1", uri.path()))
+    Problem::not_found(format!(
+        "there is nothing at `{}`: the API is under /v1",
+        uri.path()
+    ))
 }
 
 /// Answers a method that the route does not have; the `Allow` header names those it has.
