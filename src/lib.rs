@@ -5,9 +5,16 @@
 pub mod calendar;
 pub mod change;
 pub mod channel;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod delivery;
+pub mod http;
+pub mod logging;
+pub mod metrics;
 pub mod preview;
+pub mod service;
+pub mod shutdown;
 pub mod store;
 pub mod trigger;
 pub mod worker;
