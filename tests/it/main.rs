@@ -1,1 +1,7 @@
-fn main() {}
+//! The integration tests: one binary, so that it is linked once.
+
+mod crash;
+mod harness;
+mod journey;
+mod layering;
+mod readme;
