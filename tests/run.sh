@@ -11,6 +11,7 @@ need() {
 }
 need smtp-sink postfix
 need postfix postfix
+need promtool prometheus
 need curl curl
 
 total=$(date +%s)

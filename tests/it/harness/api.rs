@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::harness::calendar::Calendar;
 use crate::harness::eventually;
+use crate::harness::node::Home;
 use crate::harness::node::Node;
 
 /// Whose events the tests push, unless they say otherwise.
@@ -38,6 +39,15 @@ impl Answer {
     pub fn ok(self) -> Value {
         assert!(self.status.is_success(), "{}: {}", self.status, self.body);
         self.body
+    }
+}
+
+impl Home {
+    /// Starts the node, waits until it is ready, and introduces [`OWNER`].
+    pub async fn start_with_owner(self) -> Node {
+        let node = self.start().await;
+        node.put_owner().await;
+        node
     }
 }
 

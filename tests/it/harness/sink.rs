@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use carillon::clock::Clock;
 use carillon::clock::SystemClock;
 use chrono::DateTime;
+use chrono::TimeDelta;
 use chrono::Utc;
 use tokio::io::AsyncBufReadExt;
 use tokio::io::AsyncWriteExt;
@@ -20,6 +21,9 @@ use crate::harness::eventually;
 
 /// The answer to EHLO.
 const GREETING: &str = "250-sink.test\r\n250-8BITMIME\r\n250 PIPELINING";
+
+/// How late a mail may be where nothing is wrong; loose, since the machine of the tests may be busy.
+const LATE: TimeDelta = TimeDelta::seconds(10);
 
 /// What the sink does to those who come.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +68,12 @@ impl Mail {
             .filter_map(|line| line.split_once(':'))
             .find(|(field, _)| field.eq_ignore_ascii_case(name))
             .map_or_else(String::new, |(_, value)| value.trim().to_owned())
+    }
+
+    /// Checks that it came at its instant: never before, and not much later.
+    pub fn assert_on_time(&self, due: DateTime<Utc>) {
+        assert!(self.at >= due, "early: {} before {due}", self.at);
+        assert!(self.at - due < LATE, "late: {} for {due}", self.at);
     }
 
     /// The Message-ID, with its brackets.
