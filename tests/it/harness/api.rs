@@ -93,7 +93,7 @@ impl Node {
     /// What is owed for an event of [`OWNER`].
     pub async fn triggers(&self, key: &str) -> Vec<Value> {
         let path = format!("/v1/sources/{SOURCE}/events/{key}/triggers?owner={OWNER}");
-        items(&self.get(&path).await.ok())
+        list(&self.get(&path).await.ok(), "triggers")
     }
 
     /// Waits until one trigger of the event is in that state, and returns it.
@@ -120,10 +120,12 @@ impl Node {
     }
 }
 
-/// The items of a listing.
-pub fn items(listing: &Value) -> Vec<Value> {
-    listing["items"]
-        .as_array()
-        .unwrap_or_else(|| panic!("no listing: {listing}"))
-        .clone()
+/// The items of a page.
+pub fn items(page: &Value) -> Vec<Value> {
+    list(page, "items")
+}
+
+fn list(answer: &Value, field: &str) -> Vec<Value> {
+    let list = answer[field].as_array();
+    list.unwrap_or_else(|| panic!("no `{field}` in {answer}")).clone()
 }
