@@ -194,6 +194,10 @@ fn settings(sink: Option<&SmtpSink>) -> Settings {
             ("CARILLON__CHANNELS__EMAIL__SMTP__HOST", "127.0.0.1".to_owned()),
             ("CARILLON__CHANNELS__EMAIL__SMTP__PORT", sink.port.to_string()),
             ("CARILLON__CHANNELS__EMAIL__SMTP__TLS", "none".to_owned()),
+            (
+                "CARILLON__CHANNELS__EMAIL__FROM",
+                "calendar@carillon.test".to_owned(),
+            ),
         ]
     });
     let environment = relay

@@ -130,10 +130,16 @@ async fn no_secret_and_nothing_personal_is_ever_logged() {
         reply: "450 4.2.0 <anna@example.org> is greylisted",
     });
     let home = Home::new().with_relay(sink.port);
-    std::fs::write(home.folder().join("token"), "planted-token\n").expect("the folder is ours");
-    let token_file = home.folder().join("token").display().to_string();
+    let planted = |name: &str| {
+        let path = home.folder().join(name);
+        std::fs::write(&path, format!("planted-{name}\n")).expect("the folder is ours");
+        path.display().to_string()
+    };
+    let (token, password) = (planted("token"), planted("password"));
     let home = home
-        .with("HTTP__TOKEN_FILE", &token_file)
+        .with("HTTP__TOKEN_FILE", &token)
+        .with("CHANNELS__EMAIL__SMTP__USERNAME", "planted-user")
+        .with("CHANNELS__EMAIL__SMTP__PASSWORD_FILE", &password)
         .with("CHANNELS__EMAIL__RETRY__BACKOFF", "1s")
         .with("LOG__LEVEL", "trace");
     let node = home.start().await;
@@ -162,6 +168,7 @@ async fn no_secret_and_nothing_personal_is_ever_logged() {
     let output = node.home.output();
     for secret in [
         "planted-token",
+        "planted-password",
         ADDRESS,
         "4915112345678",
         "Planted summary",

@@ -22,8 +22,14 @@ const BINARY: &str = "cargo run --release --";
 fn block(after: &str, language: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let text = fs::read_to_string(path).expect("README.md is there");
-    let below = text.split_once(after).unwrap_or_else(|| panic!("README.md has no `{after}`")).1;
-    let block = below.split_once(&format!("```{language}\n")).expect("a block follows").1;
+    let below = text
+        .split_once(after)
+        .unwrap_or_else(|| panic!("README.md has no `{after}`"))
+        .1;
+    let block = below
+        .split_once(&format!("```{language}\n"))
+        .expect("a block follows")
+        .1;
     block.split_once("```").expect("a block ends").0.to_owned()
 }
 
@@ -33,15 +39,25 @@ async fn run(home: &Home, script: &str) -> Output {
         .replace(ADDRESS, &format!("127.0.0.1:{}", home.port))
         .replace(BINARY, env!("CARGO_BIN_EXE_carillon"));
     let mut shell = Command::new("sh");
-    shell.args(["-euc", &script]).current_dir(home.folder()).stdin(Stdio::null());
+    shell
+        .args(["-euc", &script])
+        .current_dir(home.folder())
+        .stdin(Stdio::null());
     let ended = tokio::task::spawn_blocking(move || shell.output());
-    ended.await.expect("waiting does not panic").expect("there is a shell")
+    ended
+        .await
+        .expect("waiting does not panic")
+        .expect("there is a shell")
 }
 
 /// What a command said that must succeed.
 fn said(ended: &Output) -> String {
     let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-    assert!(ended.status.success(), "{said}\n{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(
+        ended.status.success(),
+        "{said}\n{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
     said
 }
 

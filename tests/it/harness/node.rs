@@ -54,7 +54,7 @@ impl Home {
         self.with("CHANNELS__EMAIL__SMTP__HOST", "127.0.0.1")
             .with("CHANNELS__EMAIL__SMTP__PORT", &port.to_string())
             .with("CHANNELS__EMAIL__SMTP__TLS", "none")
-            .with("CHANNELS__EMAIL__SMTP__FROM", "calendar@carillon.test")
+            .with("CHANNELS__EMAIL__FROM", "Calendar <calendar@carillon.test>")
     }
 
     /// With a configuration file of this text.
@@ -83,9 +83,13 @@ impl Home {
         fs::read_to_string(self.output_file()).unwrap_or_default()
     }
 
-    /// A command of the binary in this home, with its settings and nothing else of the environment that is ours.
+    /// A command of the binary in this home, with its own settings alone.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_carillon"));
+        let inherited = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        for name in inherited.filter(|name| name.starts_with("CARILLON_")) {
+            command.env_remove(name);
+        }
         command
             .args(arguments)
             .current_dir(self.folder())

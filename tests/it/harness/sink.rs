@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::harness::eventually;
 
 /// The answer to EHLO.
-const GREETING: &str = "250-sink.test\r\n250-8BITMIME\r\n250 PIPELINING";
+const GREETING: &str = "250-sink.test\r\n250-8BITMIME\r\n250-AUTH PLAIN LOGIN\r\n250 PIPELINING";
 
 /// How late a mail may be where nothing is wrong; loose, since the machine of the tests may be busy.
 const LATE: TimeDelta = TimeDelta::seconds(10);
@@ -214,6 +214,7 @@ impl Dialogue {
                 .to_ascii_uppercase();
             match verb.as_str() {
                 "EHLO" | "HELO" => self.say(GREETING).await?,
+                "AUTH" => self.say("235 2.7.0 welcome").await?,
                 "RCPT" => self.take_recipient(&line).await?,
                 "DATA" if self.recipients.is_empty() => self.say("503 no recipients").await?,
                 "DATA" => {
