@@ -18,11 +18,13 @@ use carillon::metrics::Metrics;
 use carillon::node::Live;
 use carillon::node::Node;
 use carillon::node::Parts;
+use carillon::ready::Readiness;
 use carillon::store::Delivery;
 use carillon::store::EventKey;
 use carillon::store::HistoryQuery;
 use carillon::store::Owner;
 use carillon::store::Store;
+use carillon::store::sqlite::Options;
 use carillon::store::sqlite::SqliteStore;
 use carillon::trigger::ChannelKind;
 use carillon::trigger::OwnerId;
@@ -49,17 +51,18 @@ impl Hand {
         let settings = Settings::load(None, environment).expect("the test's settings are right");
         let shared_clock: Arc<dyn Clock> = clock.clone();
         let path = folder.join("carillon.db");
-        let store = SqliteStore::open(&path, Arc::clone(&shared_clock))
+        let store = SqliteStore::open(&path, Arc::clone(&shared_clock), Options::default())
             .await
             .expect("the store opens");
         let outbox: Arc<dyn Channel> =
-            Arc::new(OutboxChannel::new("carillon.test", Arc::clone(&shared_clock)));
+            Arc::new(OutboxChannel::new(settings.letterhead.clone(), Arc::clone(&shared_clock)));
         let parts = Parts {
             store: Arc::new(store),
             clock: shared_clock,
             channels: BTreeMap::from([(ChannelKind::Email, outbox)]),
             renderer: Renderer::new(None).expect("the built-in templates are right"),
             metrics: Arc::new(Metrics::new()),
+            ready: Readiness::new(),
             delivers: true,
         };
         let node = Node::assemble(parts, "local", &Live::new(&settings))
