@@ -20,8 +20,8 @@ use lettre::transport::smtp::response::Response;
 use secrecy::ExposeSecret;
 use tokio::net::TcpStream;
 
-use crate::channel::email::Letter;
 use crate::channel::smtp::Config;
+use crate::channel::smtp::Letter;
 use crate::channel::smtp::Login;
 use crate::channel::smtp::Tls;
 use crate::channel::smtp::dialogue::Dialogue;

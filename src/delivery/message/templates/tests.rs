@@ -94,6 +94,7 @@ fn render(occurrence: &Occurrence, sending: &Sending) -> Message {
 fn mail(occurrence: &Occurrence, sending: &Sending) -> String {
     let letterhead = Letterhead {
         from: "Carillon <carillon@example.org>".parse().unwrap(),
+        envelope_sender: None,
         message_id_domain: "carillon.example.org".to_owned(),
     };
     let letter = compose(&letterhead, &render(occurrence, sending), sending.now).unwrap();
