@@ -1,4 +1,4 @@
-//! E-mail: a letter is composed ([`compose`]) and handed to the relay ([`smtp::Relay`]).
+//! E-mail: a letter is composed ([`compose()`]) and handed to the relay ([`smtp::Relay`]).
 
 mod compose;
 
