@@ -7,6 +7,7 @@ pub mod change;
 pub mod channel;
 pub mod clock;
 pub mod delivery;
+pub mod preview;
 pub mod store;
 pub mod trigger;
 pub mod worker;

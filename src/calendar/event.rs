@@ -4,17 +4,167 @@ use chrono::DateTime;
 use chrono::NaiveDate;
 use chrono::Utc;
 
+use crate::calendar::alarm::Alarm;
+use crate::calendar::alarm::UnreadableAlarm;
+use crate::calendar::moment::Moment;
+use crate::calendar::moment::Span;
 use crate::calendar::zone::Zone;
 
 /// All components of one UID.
 #[derive(Debug, Clone)]
-pub struct Event;
+pub struct Event {
+    uid: String,
+    components: Vec<Component>,
+}
 
 impl Event {
+    /// The event of these components, in the order of the text.
+    pub fn new(uid: String, components: Vec<Component>) -> Self {
+        Self { uid, components }
+    }
+
     /// The UID; for a component without one, a hash of its text, so that the same text is the same event.
     pub fn uid(&self) -> &str {
-        todo!()
+        &self.uid
     }
+
+    /// Its components, in the order of the text.
+    pub fn components(&self) -> &[Component] {
+        &self.components
+    }
+
+    /// Adds a component that came later in the text.
+    pub fn push(&mut self, component: Component) {
+        self.components.push(component);
+    }
+}
+
+/// One VEVENT or VTODO: the master, or an override of one instance or of this and all future ones.
+#[derive(Debug, Clone, Default)]
+pub struct Component {
+    /// The line of its BEGIN, from 1.
+    pub line: usize,
+    /// Whether it is a VTODO.
+    pub is_task: bool,
+    /// DTSTART.
+    pub start: Option<Moment>,
+    /// DTEND, or DUE of a task.
+    pub end: End,
+    /// The values of its RRULEs, as written.
+    pub rules: Vec<String>,
+    /// RDATE.
+    pub rdates: Vec<Addition>,
+    /// EXDATE.
+    pub exdates: Vec<Moment>,
+    /// RECURRENCE-ID: which instance it overrides.
+    pub recurrence_id: Option<Moment>,
+    /// RANGE=THISANDFUTURE: it overrides the later instances too.
+    pub is_this_and_future: bool,
+    /// SEQUENCE, then DTSTAMP: which of two overrides of one instance is the newer.
+    pub version: (i64, Option<DateTime<Utc>>),
+    /// Why it has no alarms at all.
+    pub off: Option<Off>,
+    /// What it says.
+    pub words: Words,
+    /// ATTENDEE.
+    pub attendees: Vec<Attendee>,
+    /// Its alarms.
+    pub alarms: Vec<Alarm>,
+    /// Its alarms that could not be read.
+    pub unreadable: Vec<UnreadableAlarm>,
+}
+
+impl Component {
+    /// What its instances are counted from: DTSTART, or DUE of a task that has no DTSTART.
+    pub fn base(&self) -> Option<&Moment> {
+        match &self.end {
+            End::At(due) if self.is_task => self.start.as_ref().or(Some(due)),
+            _ => self.start.as_ref(),
+        }
+    }
+
+    /// The attendee with one of these addresses.
+    pub fn attendee(&self, addresses: &[String]) -> Option<&Attendee> {
+        self.attendees.iter().find(|attendee| {
+            addresses
+                .iter()
+                .map(|address| bare_address(address))
+                .any(|address| attendee.addresses.contains(&address))
+        })
+    }
+}
+
+/// How long a component lasts (RFC 5545 section 3.6.1).
+#[derive(Debug, Clone, Default)]
+pub enum End {
+    /// Neither DTEND, DUE nor DURATION.
+    #[default]
+    Unstated,
+    /// DTEND or DUE.
+    At(Moment),
+    /// DURATION.
+    After(Span),
+    /// There is one, but it cannot be read: what is counted from the end is unknown.
+    Unreadable,
+}
+
+/// An RDATE.
+#[derive(Debug, Clone)]
+pub struct Addition {
+    /// When it starts.
+    pub start: Moment,
+    /// Its own end, if it is a PERIOD.
+    pub end: Option<PeriodEnd>,
+}
+
+/// The end of a PERIOD (RFC 5545 section 3.3.9).
+#[derive(Debug, Clone)]
+pub enum PeriodEnd {
+    /// A time.
+    At(Moment),
+    /// A duration.
+    After(Span),
+}
+
+/// Why a component has no alarms at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Off {
+    /// STATUS:CANCELLED or METHOD:CANCEL.
+    Cancelled,
+    /// A task with COMPLETED or STATUS:COMPLETED.
+    Completed,
+}
+
+/// What a component says to people.
+#[derive(Debug, Clone, Default)]
+pub struct Words {
+    /// SUMMARY.
+    pub summary: String,
+    /// DESCRIPTION.
+    pub description: String,
+    /// LOCATION.
+    pub location: String,
+    /// URL or CONFERENCE, http or https only.
+    pub link: Option<String>,
+    /// ORGANIZER: the CN, else the address.
+    pub organizer: Option<String>,
+    /// CLASS is PRIVATE or CONFIDENTIAL.
+    pub is_private: bool,
+}
+
+/// An ATTENDEE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attendee {
+    /// By which addresses the person is known: the value and the EMAIL parameter, lower case, without `mailto:`.
+    pub addresses: Vec<String>,
+    /// PARTSTAT, upper case, where there is one.
+    pub status: Option<String>,
+}
+
+/// An address as addresses are compared: lower case, without `mailto:`.
+pub fn bare_address(address: &str) -> String {
+    let lower = address.trim().to_lowercase();
+    lower.strip_prefix("mailto:").map(str::to_owned).unwrap_or(lower)
 }
 
 /// One occurrence as a person sees it: what a message says about it.

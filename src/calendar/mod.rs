@@ -7,5 +7,6 @@
 pub mod alarm;
 pub mod event;
 pub mod ical;
+pub mod moment;
 pub mod recurrence;
 pub mod zone;

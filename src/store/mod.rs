@@ -17,6 +17,7 @@ use std::time::Duration;
 use chrono::DateTime;
 use chrono::Utc;
 
+use crate::calendar::zone::Zone;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::NewTrigger;
@@ -26,6 +27,7 @@ use crate::trigger::SessionId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
+use crate::trigger::expand::Person;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
 
@@ -48,6 +50,16 @@ pub struct Owner {
     pub enabled: bool,
     /// Channels they switched off.
     pub muted: Vec<ChannelKind>,
+}
+
+impl Owner {
+    /// The person as whom they read events. A zone that is no longer known is read as UTC.
+    pub fn person(&self) -> Person {
+        Person {
+            zone: Zone::iana(&self.time_zone).unwrap_or_else(Zone::utc),
+            addresses: self.email.iter().chain(&self.addresses).cloned().collect(),
+        }
+    }
 }
 
 /// The source's own version of an event. Numbers are compared as numbers, everything else bytewise.
@@ -155,7 +167,8 @@ pub struct Edit {
     pub alarms: Vec<Alarm>,
     /// Triggers no longer owed: planned and claimed ones are deleted, `sending` ones are marked withdrawn.
     pub withdraw: Vec<TriggerId>,
-    /// Kept triggers whose deadline or continuation changed: (id, expires_at, has_more).
+    /// Kept triggers whose deadline or continuation changed, or that are owed again after they were marked withdrawn:
+    /// (id, expires_at, has_more). The mark is taken off.
     pub adjust: Vec<(TriggerId, DateTime<Utc>, bool)>,
     /// Triggers to plan; one that exists already stays as it is.
     pub insert: Vec<NewTrigger>,
@@ -547,6 +560,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Edits again, without a change, up to `limit` groups of `owner` (of everybody if none) after the cursor (owner,
     /// uid), in that order. Returns what was withdrawn and claimed, and the next cursor while there is more.
+    #[expect(clippy::too_many_arguments, reason = "five, and the receiver")]
     async fn edit_groups(
         &self,
         owner: Option<&OwnerId>,
@@ -595,6 +609,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The batched fire-check: of the claims given, those that are still `session`'s at that generation are judged,
     /// and moved to `sending` under `token` or to history. Repeating it with the same token after a lost answer
     /// returns the same grants. Successors due within `near` are claimed at once.
+    #[expect(clippy::too_many_arguments, reason = "five, and the receiver")]
     async fn fire_check(
         &self,
         session: SessionId,

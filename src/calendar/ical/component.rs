@@ -1,0 +1,306 @@
+//! VEVENT and VTODO -> [`Component`] (RFC 5545 sections 3.6.1 and 3.6.2).
+
+use chrono::DateTime;
+use chrono::Utc;
+
+use crate::calendar::event::Addition;
+use crate::calendar::event::Attendee;
+use crate::calendar::event::Component;
+use crate::calendar::event::End;
+use crate::calendar::event::Off;
+use crate::calendar::event::Words;
+use crate::calendar::event::bare_address;
+use crate::calendar::ical::Reading;
+use crate::calendar::ical::property::Property;
+use crate::calendar::ical::structure::Block;
+use crate::calendar::ical::valarm;
+use crate::calendar::moment::Moment;
+use crate::calendar::moment::Span;
+use crate::calendar::recurrence::Rule;
+use crate::calendar::recurrence::Start;
+use crate::calendar::zone::Zone;
+
+/// The most RDATEs and EXDATEs together.
+const MOST_DATES: usize = 10_000;
+
+/// The most attendees that are read.
+const MOST_ATTENDEES: usize = 100;
+
+/// The UID, if the component has one.
+pub(super) fn uid(block: &Block) -> Option<String> {
+    let line = block.lines.iter().find(|line| line.name() == "UID")?;
+    let uid = Property::read(line)?.text().trim().to_owned();
+    Some(uid).filter(|uid| !uid.is_empty())
+}
+
+/// Reads the component at `index` with its alarms. The error says why it cannot be followed.
+pub(super) fn read(
+    blocks: &[Block],
+    index: usize,
+    off: Option<Off>,
+    reading: &mut Reading,
+) -> Result<Component, String> {
+    let block = &blocks[index];
+    let mut reader = Reader {
+        kind: &block.kind,
+        reading,
+        component: Component {
+            line: block.line,
+            is_task: block.kind == "VTODO",
+            off,
+            ..Component::default()
+        },
+    };
+    for line in &block.lines {
+        if is_of_interest(&line.name())
+            && let Some(property) = Property::read(line)
+        {
+            reader.take(&property)?;
+        }
+    }
+    reader.check()?;
+    reader.limit_attendees();
+    let mut component = reader.component;
+    valarm::read_all(blocks, index, &mut component, reading);
+    Ok(component)
+}
+
+fn is_of_interest(name: &str) -> bool {
+    const NAMES: [&str; 22] = [
+        "DTSTART",
+        "DTEND",
+        "DUE",
+        "DURATION",
+        "RRULE",
+        "RDATE",
+        "EXDATE",
+        "EXRULE",
+        "RECURRENCE-ID",
+        "SEQUENCE",
+        "DTSTAMP",
+        "STATUS",
+        "COMPLETED",
+        "SUMMARY",
+        "DESCRIPTION",
+        "LOCATION",
+        "URL",
+        "CONFERENCE",
+        "ORGANIZER",
+        "CLASS",
+        "ATTENDEE",
+        "X-MICROSOFT-SKYPETEAMSMEETINGURL",
+    ];
+    NAMES.contains(&name)
+}
+
+/// The times of a property, its TZID resolved. An unknown zone is read as the person's own, with a warning.
+pub(super) fn times(
+    property: &Property,
+    component: &str,
+    reading: &mut Reading,
+) -> Vec<Result<Addition, String>> {
+    let zone = property.zone_name().and_then(|tzid| {
+        let zone = reading.zones.resolve(tzid);
+        if zone.is_none() {
+            let name = &property.name;
+            let text = format!("unknown time zone `{tzid}` in {name}: read in the person's own zone");
+            reading.warn(component, property.line, &text);
+        }
+        zone
+    });
+    property.times(zone.as_ref())
+}
+
+struct Reader<'a> {
+    kind: &'a str,
+    reading: &'a mut Reading,
+    component: Component,
+}
+
+impl Reader<'_> {
+    fn take(&mut self, property: &Property) -> Result<(), String> {
+        match property.name.as_str() {
+            "DTSTART" => self.component.start = Some(self.needed(property)?),
+            "RECURRENCE-ID" => {
+                self.component.recurrence_id = Some(self.needed(property)?);
+                self.component.is_this_and_future = property.is_this_and_future();
+            }
+            "DTEND" if !self.component.is_task => self.take_end(property),
+            "DUE" if self.component.is_task => self.take_end(property),
+            "DURATION" => self.take_duration(property),
+            "RRULE" => self.component.rules.push(property.raw.clone()),
+            "RDATE" => self.take_rdate(property),
+            "EXDATE" => self.take_exdate(property),
+            "EXRULE" => self.warn(property, "EXRULE is not followed: list the dates as EXDATE"),
+            _ => self.take_word(property),
+        }
+        Ok(())
+    }
+
+    fn take_word(&mut self, property: &Property) {
+        let words = &mut self.component.words;
+        match property.name.as_str() {
+            "SUMMARY" => words.summary = property.text(),
+            "DESCRIPTION" => words.description = property.text(),
+            "LOCATION" => words.location = property.text(),
+            "URL" | "CONFERENCE" | "X-MICROSOFT-SKYPETEAMSMEETINGURL" => take_link(words, &property.raw),
+            "ORGANIZER" => {
+                let name = property.common_name();
+                words.organizer = Some(name.unwrap_or_else(|| bare_address(&property.text())));
+            }
+            "CLASS" => {
+                words.is_private =
+                    ["PRIVATE", "CONFIDENTIAL"].contains(&property.raw.to_ascii_uppercase().as_str());
+            }
+            "ATTENDEE" => self.component.attendees.push(attendee(property)),
+            "SEQUENCE" => self.component.version.0 = property.raw.parse().unwrap_or(0),
+            "DTSTAMP" => self.component.version.1 = instant(property),
+            "STATUS" => self.take_status(&property.raw.to_ascii_uppercase()),
+            "COMPLETED" if self.component.is_task => self.component.off = Some(Off::Completed),
+            _ => {}
+        }
+    }
+
+    fn take_status(&mut self, status: &str) {
+        match status {
+            "CANCELLED" => self.component.off = Some(Off::Cancelled),
+            "COMPLETED" if self.component.is_task => self.component.off = Some(Off::Completed),
+            _ => {}
+        }
+    }
+
+    /// A time without which the component means nothing.
+    fn needed(&mut self, property: &Property) -> Result<Moment, String> {
+        let first = times(property, self.kind, self.reading).into_iter().next();
+        match first {
+            Some(Ok(time)) => Ok(time.start),
+            Some(Err(text)) => Err(unreadable(property, &text)),
+            None => Err(unreadable(property, "")),
+        }
+    }
+
+    fn take_end(&mut self, property: &Property) {
+        match self.needed(property) {
+            Ok(time) => self.component.end = End::At(time),
+            Err(reason) => {
+                self.component.end = End::Unreadable;
+                self.warn(property, &reason);
+            }
+        }
+    }
+
+    /// DTEND or DUE and DURATION exclude each other (RFC 5545 section 3.6.1); the first says more.
+    fn take_duration(&mut self, property: &Property) {
+        if matches!(self.component.end, End::At(_)) {
+            return;
+        }
+        self.component.end = match Span::parse(&property.raw) {
+            Ok((span, _)) => End::After(span),
+            Err(reason) => {
+                self.warn(property, &reason);
+                End::Unreadable
+            }
+        };
+    }
+
+    fn take_rdate(&mut self, property: &Property) {
+        for time in times(property, self.kind, self.reading) {
+            match time {
+                Ok(time) => self.component.rdates.push(time),
+                Err(text) => self.warn(property, &unreadable(property, &text)),
+            }
+        }
+    }
+
+    fn take_exdate(&mut self, property: &Property) {
+        for time in times(property, self.kind, self.reading) {
+            match time {
+                Ok(time) => self.component.exdates.push(time.start),
+                Err(text) => self.warn(property, &unreadable(property, &text)),
+            }
+        }
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        let component = &self.component;
+        if component.start.is_none() && !component.is_task && component.off != Some(Off::Cancelled) {
+            return Err("no DTSTART: an event without a start has no alarms".to_owned());
+        }
+        let dates = component.rdates.len() + component.exdates.len();
+        if dates > MOST_DATES {
+            return Err(format!("{dates} RDATEs and EXDATEs are more than {MOST_DATES}"));
+        }
+        self.check_rules()
+    }
+
+    /// A rule that cannot be read is no missing rule: the event would look as if it took place once.
+    fn check_rules(&mut self) -> Result<(), String> {
+        let Some(base) = self.component.base() else {
+            if self.component.rules.is_empty() {
+                return Ok(());
+            }
+            return Err("RRULE without DTSTART or DUE".to_owned());
+        };
+        let start = Start {
+            local: base.local,
+            is_date: base.is_date,
+            zone: base.zone.clone().unwrap_or_else(Zone::utc),
+        };
+        let (kind, line) = (self.kind, self.component.line);
+        for text in &self.component.rules {
+            let (_, warnings) = Rule::parse(text, &start).map_err(|error| format!("RRULE: {error}"))?;
+            for warning in warnings {
+                self.reading.warn(kind, line, &format!("RRULE: {warning}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Beyond the limit only those are kept whose answer decides about alarms.
+    fn limit_attendees(&mut self) {
+        if self.component.attendees.len() <= MOST_ATTENDEES {
+            return;
+        }
+        let mut number = 0;
+        self.component.attendees.retain(|attendee| {
+            number += 1;
+            number <= MOST_ATTENDEES || attendee.status.as_deref() == Some("DECLINED")
+        });
+        let text = format!("{number} attendees: beyond {MOST_ATTENDEES} only those who declined are read");
+        self.reading.warn(self.kind, self.component.line, &text);
+    }
+
+    fn warn(&mut self, property: &Property, text: &str) {
+        self.reading.warn(self.kind, property.line, text);
+    }
+}
+
+fn unreadable(property: &Property, text: &str) -> String {
+    let name = &property.name;
+    format!("{name} `{text}` is no date or time: write it like 20261201T090000Z")
+}
+
+fn take_link(words: &mut Words, url: &str) {
+    let is_web = ["http://", "https://"].iter().any(|scheme| {
+        url.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    });
+    if is_web && words.link.is_none() {
+        words.link = Some(url.to_owned());
+    }
+}
+
+fn attendee(property: &Property) -> Attendee {
+    let mut addresses = vec![bare_address(&property.text())];
+    addresses.extend(property.email().map(bare_address));
+    Attendee {
+        addresses,
+        status: property.status(),
+    }
+}
+
+/// A property that RFC 5545 wants in UTC; without a zone it is read so.
+pub(super) fn instant(property: &Property) -> Option<DateTime<Utc>> {
+    let time = property.as_time()?.times(None).into_iter().next()?.ok()?;
+    Some(time.start.instant(&Zone::utc()))
+}

@@ -1,0 +1,183 @@
+//! iCalendar text -> events. The only module that knows the parser, and of it only [`property`].
+//!
+//! Bytes are decoded, lines unfolded and sorted into components by us; one line at a time is then read by the parser.
+//! What cannot be understood is left out alone: an alarm without its event suffering, an event without its neighbours.
+
+mod component;
+mod decode;
+mod property;
+mod structure;
+mod valarm;
+mod zones;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use sha2::Digest;
+use sha2::Sha256;
+
+use crate::calendar::event::Component;
+use crate::calendar::event::Event;
+use crate::calendar::event::Off;
+use crate::calendar::ical::structure::Block;
+use crate::calendar::ical::zones::Zones;
+
+/// The most warnings that one text is worth.
+const MOST_WARNINGS: usize = 200;
+
+/// What an iCalendar object holds.
+#[derive(Debug, Clone)]
+pub struct Calendar {
+    /// One for each UID, in the order of the text.
+    pub events: Vec<Event>,
+    /// What was read leniently or left out, with component and line.
+    pub warnings: Vec<String>,
+    /// Components that cannot be understood and were left out; the rest stands.
+    pub rejected: Vec<Rejection>,
+}
+
+/// A component that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// The UID, where there is one.
+    pub uid: Option<String>,
+    /// `VEVENT`, `VTODO` …
+    pub component: String,
+    /// The line of its BEGIN, from 1.
+    pub line: usize,
+    /// What is wrong, with the value and the cure.
+    pub reason: String,
+}
+
+/// Why a text is no calendar at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct IcalError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong, with the value and the cure.
+    pub reason: String,
+}
+
+/// How large a text may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes.
+    pub bytes: usize,
+    /// Components of any kind.
+    pub components: usize,
+}
+
+impl Default for Limits {
+    /// What one calendar object may be.
+    fn default() -> Self {
+        Self {
+            bytes: 1 << 20,
+            components: 500,
+        }
+    }
+}
+
+/// Reads an iCalendar object from bytes in whatever encoding and line ends it comes.
+pub fn parse(bytes: &[u8]) -> Result<Calendar, IcalError> {
+    parse_within(bytes, &Limits::default())
+}
+
+/// Reads an iCalendar text that may be larger than one object, such as a whole calendar in a file.
+pub fn parse_within(bytes: &[u8], limits: &Limits) -> Result<Calendar, IcalError> {
+    if bytes.len() > limits.bytes {
+        let (size, most) = (bytes.len(), limits.bytes);
+        return Err(IcalError {
+            line: 1,
+            reason: format!("{size} bytes are more than {most}: send events one by one"),
+        });
+    }
+    let blocks = structure::blocks(&decode::decode(bytes), limits)?;
+    let mut reading = Reading {
+        zones: Zones::read(&blocks),
+        warnings: Vec::new(),
+    };
+    let mut sorter = Sorter::default();
+    for (index, block) in blocks.iter().enumerate() {
+        if matches!(block.kind.as_str(), "VEVENT" | "VTODO") {
+            sorter.add(&blocks, index, &mut reading);
+        }
+    }
+    Ok(Calendar {
+        events: sorter.events,
+        warnings: reading.warnings,
+        rejected: sorter.rejected,
+    })
+}
+
+/// What is carried along while a text is read.
+struct Reading {
+    zones: Zones,
+    warnings: Vec<String>,
+}
+
+impl Reading {
+    fn warn(&mut self, component: &str, line: usize, text: &str) {
+        if self.warnings.len() < MOST_WARNINGS {
+            self.warnings.push(format!("{component}, line {line}: {text}"));
+        }
+    }
+}
+
+/// Puts components to the events of their UIDs.
+#[derive(Default)]
+struct Sorter {
+    events: Vec<Event>,
+    by_uid: HashMap<String, usize>,
+    rejected: Vec<Rejection>,
+}
+
+impl Sorter {
+    fn add(&mut self, blocks: &[Block], index: usize, reading: &mut Reading) {
+        let block = &blocks[index];
+        let uid = component::uid(block);
+        let off = is_cancelled_by_method(blocks, block).then_some(Off::Cancelled);
+        match component::read(blocks, index, off, reading) {
+            Ok(read) => self.keep(uid.unwrap_or_else(|| uid_of_text(block)), read),
+            Err(reason) => self.rejected.push(Rejection {
+                uid,
+                component: block.kind.clone(),
+                line: block.line,
+                reason,
+            }),
+        }
+    }
+
+    fn keep(&mut self, uid: String, component: Component) {
+        if let Some(index) = self.by_uid.get(&uid) {
+            self.events[*index].push(component);
+        } else {
+            self.by_uid.insert(uid.clone(), self.events.len());
+            self.events.push(Event::new(uid, vec![component]));
+        }
+    }
+}
+
+/// METHOD:CANCEL of the VCALENDAR around it (RFC 5546 section 3.2.5).
+fn is_cancelled_by_method(blocks: &[Block], block: &Block) -> bool {
+    let around = block.parent.map(|parent| &blocks[parent]);
+    around.is_some_and(|calendar| {
+        let method = calendar.lines.iter().find(|line| line.name() == "METHOD");
+        method.is_some_and(|line| line.plain_value().eq_ignore_ascii_case("CANCEL"))
+    })
+}
+
+fn uid_of_text(block: &Block) -> String {
+    let mut hash = Sha256::new();
+    for line in &block.lines {
+        hash.update(line.text.as_bytes());
+        hash.update(b"\n");
+    }
+    format!("text-{}", hex(&hash.finalize()[..16]))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

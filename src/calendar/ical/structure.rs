@@ -1,0 +1,215 @@
+//! Text -> components: unfolding (RFC 5545 section 3.1) and BEGIN/END, with the line of everything.
+//!
+//! Structure is read here and not by the parser, since real files forget END lines, leave blanks behind names, and
+//! since an answer must name a line.
+
+use crate::calendar::ical::IcalError;
+use crate::calendar::ical::Limits;
+
+/// How deep components may lie in each other.
+const DEEPEST: usize = 8;
+
+/// A content line, unfolded.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    /// Where it starts, from 1.
+    pub(super) number: usize,
+    /// The text without its line end.
+    pub(super) text: String,
+}
+
+impl Line {
+    /// The property name, upper case.
+    pub(super) fn name(&self) -> String {
+        let end = self.text.find([':', ';']).unwrap_or(self.text.len());
+        self.text[..end].trim().to_ascii_uppercase()
+    }
+
+    /// The value, where nothing in front of it needs quoting.
+    pub(super) fn plain_value(&self) -> &str {
+        self.text.split_once(':').map_or("", |(_, value)| value).trim()
+    }
+}
+
+/// A component as it stands in the text.
+#[derive(Debug, Clone)]
+pub(super) struct Block {
+    /// `VEVENT` …, upper case.
+    pub(super) kind: String,
+    /// The line of its BEGIN.
+    pub(super) line: usize,
+    /// The index of the component around it.
+    pub(super) parent: Option<usize>,
+    /// Its own content lines.
+    pub(super) lines: Vec<Line>,
+}
+
+/// The components of a text, in the order of their BEGIN.
+pub(super) fn blocks(text: &str, limits: &Limits) -> Result<Vec<Block>, IcalError> {
+    let mut reader = Reader::default();
+    for line in unfold(text) {
+        match line.name().as_str() {
+            "BEGIN" => reader.begin(&line, limits)?,
+            "END" => reader.end(&line.plain_value().to_ascii_uppercase()),
+            _ => reader.add(line),
+        }
+    }
+    if reader.blocks.is_empty() {
+        return Err(IcalError {
+            line: 1,
+            reason: "no `BEGIN:VCALENDAR` in it: send an iCalendar object".to_owned(),
+        });
+    }
+    Ok(reader.blocks)
+}
+
+/// Joins folded lines. A quoted-printable value of vCalendar 1.0 goes on after a line that ends in `=`.
+fn unfold(text: &str) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (index, raw) in text.split('\n').enumerate() {
+        let raw = raw.strip_suffix('\r').unwrap_or(raw);
+        let last = lines.last_mut();
+        match (raw.strip_prefix([' ', '\t']), last) {
+            (Some(rest), Some(last)) => last.text.push_str(rest),
+            (None, Some(last)) if is_soft_break(&last.text) => {
+                last.text.pop();
+                last.text.push_str(raw);
+            }
+            _ if raw.trim().is_empty() => {}
+            _ => lines.push(Line {
+                number: index + 1,
+                text: raw.to_owned(),
+            }),
+        }
+    }
+    lines
+}
+
+fn is_soft_break(text: &str) -> bool {
+    let is_quoted_printable = || {
+        let head = text.split_once(':').map_or("", |(head, _)| head);
+        head.to_ascii_uppercase().contains("QUOTED-PRINTABLE")
+    };
+    text.ends_with('=') && is_quoted_printable()
+}
+
+#[derive(Default)]
+struct Reader {
+    blocks: Vec<Block>,
+    open: Vec<usize>,
+}
+
+impl Reader {
+    fn begin(&mut self, line: &Line, limits: &Limits) -> Result<(), IcalError> {
+        let kind = line.plain_value().to_ascii_uppercase();
+        let too_much = |reason: String| IcalError {
+            line: line.number,
+            reason,
+        };
+        self.close_forgotten(&kind);
+        if self.open.len() >= DEEPEST {
+            return Err(too_much(format!(
+                "components lie more than {DEEPEST} deep in each other"
+            )));
+        }
+        if self.blocks.len() > limits.components {
+            let most = limits.components;
+            return Err(too_much(format!(
+                "more than {most} components: send them in parts"
+            )));
+        }
+        self.blocks.push(Block {
+            kind,
+            line: line.number,
+            parent: self.open.last().copied(),
+            lines: Vec::new(),
+        });
+        self.open.push(self.blocks.len() - 1);
+        Ok(())
+    }
+
+    /// What begins now may not lie inside these: their END was forgotten.
+    fn close_forgotten(&mut self, kind: &str) {
+        let cannot_hold: &[&str] = match kind {
+            "VCALENDAR" => &["VCALENDAR"],
+            "VEVENT" | "VTODO" | "VJOURNAL" | "VFREEBUSY" | "VTIMEZONE" => {
+                &["VEVENT", "VTODO", "VJOURNAL", "VFREEBUSY", "VTIMEZONE"]
+            }
+            "VALARM" => &["VALARM"],
+            "STANDARD" | "DAYLIGHT" => &["STANDARD", "DAYLIGHT"],
+            _ => &[],
+        };
+        let forgotten = self
+            .open
+            .iter()
+            .position(|open| cannot_hold.contains(&self.blocks[*open].kind.as_str()));
+        if let Some(forgotten) = forgotten {
+            self.open.truncate(forgotten);
+        }
+    }
+
+    /// An END that matches nothing open is passed over.
+    fn end(&mut self, kind: &str) {
+        if let Some(found) = self.open.iter().rposition(|open| self.blocks[*open].kind == kind) {
+            self.open.truncate(found);
+        }
+    }
+
+    fn add(&mut self, line: Line) {
+        if let Some(open) = self.open.last() {
+            self.blocks[*open].lines.push(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Vec<(String, usize, Option<usize>, usize)> {
+        blocks(text, &Limits::default())
+            .expect("components")
+            .into_iter()
+            .map(|block| (block.kind, block.line, block.parent, block.lines.len()))
+            .collect()
+    }
+
+    #[test]
+    fn folded_lines_are_joined_and_keep_the_number_of_the_first() {
+        let lines = unfold("A:1\r\n 2\r\n\t3\r\n\r\nB:4\r\n");
+        let seen: Vec<(usize, &str)> = lines
+            .iter()
+            .map(|line| (line.number, line.text.as_str()))
+            .collect();
+        assert_eq!(seen, [(1, "A:123"), (5, "B:4")]);
+    }
+
+    #[test]
+    fn forgotten_ends_and_trailing_blanks_do_not_hide_the_next_event() {
+        let text = "BEGIN:VCALENDAR\nBEGIN:VEVENT \nBEGIN:VALARM\nX:1\nEND:VEVENT\nBEGIN:VEVENT\nY:1\n";
+        let kinds: Vec<(String, usize, Option<usize>, usize)> = read(text);
+        assert_eq!(kinds[1], ("VEVENT".to_owned(), 2, Some(0), 0));
+        assert_eq!(kinds[2], ("VALARM".to_owned(), 3, Some(1), 1));
+        assert_eq!(kinds[3], ("VEVENT".to_owned(), 6, Some(0), 1));
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_with_its_line() {
+        let text = "BEGIN:X\n".repeat(200_000);
+        let error = blocks(&text, &Limits::default()).expect_err("too deep");
+        assert_eq!(error.line, DEEPEST + 1);
+    }
+
+    #[test]
+    fn a_flood_of_components_is_refused() {
+        let text = "BEGIN:VEVENT\n".repeat(3_000);
+        let error = blocks(&text, &Limits::default()).expect_err("too many");
+        assert!(error.reason.contains("500"), "{error}");
+    }
+
+    #[test]
+    fn text_without_a_component_is_no_calendar() {
+        assert!(blocks("SUMMARY:x\n", &Limits::default()).is_err());
+        assert!(blocks("", &Limits::default()).is_err());
+    }
+}

@@ -1,0 +1,134 @@
+//! TZID -> zone (RFC 5545 section 3.2.19).
+
+use std::collections::HashMap;
+
+use chrono::NaiveDateTime;
+
+use crate::calendar::ical::property::Property;
+use crate::calendar::ical::structure::Block;
+use crate::calendar::zone::Observance;
+use crate::calendar::zone::Zone;
+
+/// More observances than any zone has had.
+const MOST_OBSERVANCES: usize = 500;
+
+/// A VTIMEZONE of the file.
+#[derive(Debug, Default)]
+struct Definition {
+    location: Option<String>,
+    observances: Vec<Observance>,
+}
+
+/// The zones a file may name: those that everybody knows and those that it defines.
+#[derive(Debug, Default)]
+pub(super) struct Zones {
+    definitions: HashMap<String, Definition>,
+    resolved: HashMap<String, Option<Zone>>,
+}
+
+impl Zones {
+    /// Reads the VTIMEZONEs of a file.
+    pub(super) fn read(blocks: &[Block]) -> Self {
+        let mut names: HashMap<usize, String> = HashMap::new();
+        let mut definitions: HashMap<String, Definition> = HashMap::new();
+        for (index, block) in blocks.iter().enumerate() {
+            match block.kind.as_str() {
+                "VTIMEZONE" => {
+                    let value = |name: &str| block.lines.iter().find(|line| line.name() == name);
+                    let Some(tzid) = value("TZID").map(|line| line.plain_value().to_owned()) else {
+                        continue;
+                    };
+                    let location = value("X-LIC-LOCATION").map(|line| line.plain_value().to_owned());
+                    names.insert(index, tzid.clone());
+                    definitions.entry(tzid).or_default().location = location;
+                }
+                "STANDARD" | "DAYLIGHT" => {
+                    let definition = block
+                        .parent
+                        .and_then(|parent| names.get(&parent))
+                        .and_then(|name| definitions.get_mut(name));
+                    if let (Some(definition), Some(observance)) = (definition, observance(block))
+                        && definition.observances.len() < MOST_OBSERVANCES
+                    {
+                        definition.observances.push(observance);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self {
+            definitions,
+            resolved: HashMap::new(),
+        }
+    }
+
+    /// The zone of a TZID; none where nobody knows it.
+    pub(super) fn resolve(&mut self, tzid: &str) -> Option<Zone> {
+        if let Some(known) = self.resolved.get(tzid) {
+            return known.clone();
+        }
+        let zone = Zone::iana(tzid)
+            .or_else(|| self.defined(tzid))
+            .or_else(|| Zone::lenient(tzid));
+        self.resolved.insert(tzid.to_owned(), zone.clone());
+        zone
+    }
+
+    /// Outlook writes rules that hold for one year only under names that say more: such a name wins over the rules.
+    fn defined(&self, tzid: &str) -> Option<Zone> {
+        let definition = self.definitions.get(tzid)?;
+        let place = definition.location.as_deref().and_then(Zone::iana);
+        let is_windows_name = tzid.to_ascii_lowercase().ends_with("standard time");
+        place
+            .or_else(|| is_windows_name.then(|| Zone::lenient(tzid)).flatten())
+            .or_else(|| Zone::custom(tzid, &definition.observances))
+    }
+}
+
+fn observance(block: &Block) -> Option<Observance> {
+    let mut start = None;
+    let mut offsets = (None, None);
+    let mut rules = Vec::new();
+    let mut rdates = Vec::new();
+    for line in &block.lines {
+        match line.name().as_str() {
+            "DTSTART" => start = locals(&Property::read(line)?).into_iter().next(),
+            "TZOFFSETFROM" => offsets.0 = offset(line.plain_value()),
+            "TZOFFSETTO" => offsets.1 = offset(line.plain_value()),
+            "RRULE" => rules.push(line.plain_value().to_owned()),
+            "RDATE" => rdates.extend(locals(&Property::read(line)?)),
+            _ => {}
+        }
+    }
+    Some(Observance {
+        local_onset: start?,
+        offset_from: offsets.0?,
+        offset_to: offsets.1?,
+        rules,
+        rdates,
+    })
+}
+
+fn locals(property: &Property) -> Vec<NaiveDateTime> {
+    let times = property.times(None);
+    times.into_iter().flatten().map(|time| time.start.local).collect()
+}
+
+/// Seconds east of Greenwich (RFC 5545 section 3.3.14).
+fn offset(text: &str) -> Option<i32> {
+    let (sign, digits) = match text.as_bytes().first()? {
+        b'-' => (-1, &text[1..]),
+        b'+' => (1, &text[1..]),
+        _ => (1, text),
+    };
+    if !matches!(digits.len(), 4 | 6) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let pair = |at: usize| {
+        digits
+            .get(at..at + 2)
+            .map_or(Some(0), |pair| pair.parse::<i32>().ok())
+    };
+    let seconds = pair(0)? * 3600 + pair(2)? * 60 + pair(4)?;
+    (seconds < 86_400).then_some(sign * seconds)
+}

@@ -1,0 +1,513 @@
+//! From the text of an RRULE to a [`Rule`].
+//!
+//! What a producer clearly meant is read, with a warning that says how; what has no meaning is refused, with the part and
+//! its value, because a rule that is half understood would ring at the wrong times.
+
+use std::ops::RangeInclusive;
+
+use chrono::Datelike;
+use chrono::NaiveDate;
+use chrono::NaiveDateTime;
+use chrono::TimeDelta;
+use chrono::Timelike;
+use chrono::Weekday;
+
+use crate::calendar::recurrence::Budget;
+use crate::calendar::recurrence::Frequency;
+use crate::calendar::recurrence::LAST_DAY;
+use crate::calendar::recurrence::Rule;
+use crate::calendar::recurrence::RuleError;
+use crate::calendar::recurrence::Start;
+use crate::calendar::recurrence::Until;
+use crate::calendar::recurrence::days::DayFilter;
+use crate::calendar::recurrence::days::Weekdays;
+use crate::calendar::recurrence::end_of_day;
+use crate::calendar::recurrence::numbers::Numbers;
+use crate::calendar::recurrence::numbers::Positions;
+
+/// How many steps may go into finding the instance that COUNT makes the last.
+const STEPS_FOR_COUNT: u32 = 10_000;
+
+/// Warnings beyond this number say nothing new.
+const MAX_WARNINGS: usize = 20;
+
+/// How much of a value a message repeats.
+const MAX_QUOTED: usize = 40;
+
+/// The parts as the text gives them.
+#[derive(Default)]
+struct Parts {
+    seen: Vec<&'static str>,
+    frequency: Option<Frequency>,
+    interval: Option<i64>,
+    count: Option<u64>,
+    until: Option<UntilText>,
+    seconds: Numbers,
+    minutes: Numbers,
+    hours: Numbers,
+    weekdays: Vec<(i32, Weekday)>,
+    month_days: Positions,
+    year_days: Positions,
+    week_numbers: Positions,
+    months: Numbers,
+    set_positions: Positions,
+    week_start: Option<Weekday>,
+    warnings: Vec<String>,
+}
+
+/// UNTIL as it is written.
+#[derive(Clone, Copy)]
+enum UntilText {
+    Date(NaiveDate),
+    Local(NaiveDateTime),
+    Utc(NaiveDateTime),
+}
+
+pub(super) fn parse(text: &str, start: &Start) -> Result<(Rule, Vec<String>), RuleError> {
+    let mut parts = Parts::default();
+    for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            Some((name, value)) => parts.read(name.trim(), value.trim())?,
+            None => parts.warn(format!(
+                "`{}` in the rule has no value and is ignored",
+                quoted(part)
+            )),
+        }
+    }
+    let frequency = parts
+        .frequency
+        .ok_or_else(|| malformed("the rule has no FREQ: give it one, as `FREQ=DAILY`"))?;
+    if start.is_date && frequency < Frequency::Daily {
+        return Err(malformed(
+            "a FREQ shorter than DAILY needs a DTSTART with a time of day",
+        ));
+    }
+    parts.warn_of_doubtful(frequency);
+    let rule = parts.rule(frequency, start);
+    Ok((rule, parts.warnings))
+}
+
+impl Parts {
+    fn read(&mut self, name: &str, value: &str) -> Result<(), RuleError> {
+        let Some(name) = NAMES.into_iter().find(|known| known.eq_ignore_ascii_case(name)) else {
+            self.warn(format!(
+                "the unknown part `{}` of the rule is ignored",
+                quoted(name)
+            ));
+            return Ok(());
+        };
+        if self.seen.contains(&name) {
+            self.warn(format!("the rule has {name} twice, the last one counts"));
+        }
+        self.seen.push(name);
+        if value.is_empty() && name.starts_with("BY") {
+            self.warn(format!("{name} of the rule is empty and ignored"));
+            return Ok(());
+        }
+        self.set(name, &value.to_ascii_uppercase())
+    }
+
+    fn set(&mut self, name: &'static str, value: &str) -> Result<(), RuleError> {
+        match name {
+            "FREQ" => self.frequency = Some(frequency(value)?),
+            "INTERVAL" => self.interval = Some(positive(name, value)?.min(i64::from(u32::MAX))),
+            "COUNT" => self.count = Some(positive(name, value)?.unsigned_abs()),
+            "UNTIL" => self.until = Some(until(value)?),
+            "BYSECOND" => self.seconds = self.seconds_of_minute(value)?,
+            "BYMINUTE" => self.minutes = numbers(name, value, 0..=59)?,
+            "BYHOUR" => self.hours = numbers(name, value, 0..=23)?,
+            "BYDAY" => self.weekdays = numbered_weekdays(value)?,
+            "BYMONTHDAY" => self.month_days = positions(name, value, 31)?,
+            "BYYEARDAY" => self.year_days = positions(name, value, 366)?,
+            "BYWEEKNO" => self.week_numbers = positions(name, value, 53)?,
+            "BYMONTH" => self.months = numbers(name, value, 1..=12)?,
+            "BYSETPOS" => self.set_positions = positions(name, value, 366)?,
+            "WKST" => self.week_start = Some(weekday(name, value)?),
+            // RFC 7529: another calendar's rule would fall on other days.
+            _ if value == "GREGORIAN" => (),
+            _ => {
+                return Err(malformed(format!(
+                    "`RSCALE={}` is a calendar that is not known",
+                    quoted(value)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn seconds_of_minute(&mut self, value: &str) -> Result<Numbers, RuleError> {
+        let mut seconds = numbers("BYSECOND", value, 0..=60)?;
+        if seconds.contains(60) {
+            self.warn("BYSECOND=60 of the rule is read as 59: only leap seconds have a 60".into());
+            seconds = seconds.iter().map(|second| second.min(59)).collect();
+        }
+        Ok(seconds)
+    }
+
+    fn warn(&mut self, warning: String) {
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Warns of parts that RFC 5545 forbids beside this FREQ, and that are followed all the same.
+    fn warn_of_doubtful(&mut self, frequency: Frequency) {
+        if self.count.is_some() && self.until.is_some() {
+            self.warn("the rule has both COUNT and UNTIL, whichever comes first ends it".into());
+        }
+        if !self.week_numbers.is_empty() && frequency != Frequency::Yearly {
+            self.warn("BYWEEKNO belongs to FREQ=YEARLY alone, here it is a limit".into());
+        }
+        if !self.month_days.is_empty() && frequency == Frequency::Weekly {
+            self.warn("BYMONTHDAY does not belong to FREQ=WEEKLY, here it is a limit".into());
+        }
+        let limits_year = matches!(
+            frequency,
+            Frequency::Daily | Frequency::Weekly | Frequency::Monthly
+        );
+        if !self.year_days.is_empty() && limits_year {
+            self.warn(
+                "BYYEARDAY does not belong to FREQ=DAILY, WEEKLY or MONTHLY, here it is a limit".into(),
+            );
+        }
+    }
+
+    fn rule(&mut self, frequency: Frequency, start: &Start) -> Rule {
+        let local = start.local.with_nanosecond(0).unwrap_or(start.local);
+        let local = if start.is_date {
+            local.date().and_time(chrono::NaiveTime::MIN)
+        } else {
+            local
+        };
+        let until = self.until.map(|until| until.of(start));
+        let (hours, minutes, seconds) = self.times(frequency, local, start.is_date);
+        let days = self.days(frequency, local);
+        let mut rule = Rule {
+            frequency,
+            interval: self.interval.unwrap_or(1),
+            count: self.count,
+            until,
+            is_finite: self.count.is_some() || until.is_some(),
+            end: end_of_day(LAST_DAY).min(until.map_or(NaiveDateTime::MAX, |until| until.latest(start))),
+            days,
+            hours,
+            minutes,
+            seconds,
+            set_positions: self.set_positions,
+            start: local,
+            zone: start.zone.clone(),
+            first_period: 0,
+        };
+        rule.first_period = rule.period_of(local);
+        self.settle_count(&mut rule);
+        rule
+    }
+
+    /// The times of day. A part that is not there is DTSTART's, unless the period is so short that it has its own.
+    fn times(
+        &self,
+        frequency: Frequency,
+        local: NaiveDateTime,
+        is_date: bool,
+    ) -> (Numbers, Numbers, Numbers) {
+        let own = |numbers: Numbers, longest_without: Frequency, number: u32| {
+            if is_date || numbers.is_empty() && frequency > longest_without {
+                Numbers::one(number)
+            } else {
+                numbers
+            }
+        };
+        (
+            own(self.hours, Frequency::Hourly, local.hour()),
+            own(self.minutes, Frequency::Minutely, local.minute()),
+            own(self.seconds, Frequency::Secondly, local.second()),
+        )
+    }
+
+    /// The days. What the BY parts leave open is DTSTART's (RFC 5545 section 3.3.10).
+    fn days(&mut self, frequency: Frequency, local: NaiveDateTime) -> DayFilter {
+        let weekdays = self.weekdays_of(frequency);
+        let mut days = DayFilter {
+            months: self.months,
+            week_numbers: self.week_numbers,
+            year_days: self.year_days,
+            month_days: self.month_days,
+            weekdays,
+            week_start: self.week_start.unwrap_or(Weekday::Mon),
+        };
+        let is_open = days.year_days.is_empty() && days.month_days.is_empty() && days.weekdays.is_empty();
+        if !is_open || frequency <= Frequency::Daily {
+            return days;
+        }
+        if frequency == Frequency::Weekly || !days.week_numbers.is_empty() {
+            days.weekdays.every.insert(local.weekday().num_days_from_monday());
+            return days;
+        }
+        days.month_days
+            .insert(i32::from(u8::try_from(local.day()).unwrap_or(1)));
+        if frequency == Frequency::Yearly && days.months.is_empty() {
+            days.months.insert(local.month());
+        }
+        days
+    }
+
+    fn weekdays_of(&mut self, frequency: Frequency) -> Weekdays {
+        let counts = match frequency {
+            Frequency::Monthly => true,
+            Frequency::Yearly => self.week_numbers.is_empty(),
+            _ => false,
+        };
+        if !counts && self.weekdays.iter().any(|(number, _)| *number != 0) {
+            self.warn("the numbers in BYDAY mean nothing in this rule and are ignored".into());
+        }
+        let count_in_month = frequency == Frequency::Monthly || !self.months.is_empty();
+        let mut weekdays = Weekdays {
+            count_in_month,
+            ..Weekdays::default()
+        };
+        for (number, weekday) in &self.weekdays {
+            let weekday = weekday.num_days_from_monday();
+            if *number == 0 || !counts {
+                weekdays.every.insert(weekday);
+            } else {
+                weekdays.numbered[weekday as usize].insert(*number);
+            }
+        }
+        weekdays
+    }
+
+    /// Turns COUNT into the time of the last instance, where that is found soon enough.
+    fn settle_count(&self, rule: &mut Rule) {
+        let Some(count) = rule.count else { return };
+        let last = if let Some(step) = self.step(rule) {
+            after_steps(rule.start, step, count)
+        } else {
+            let mut budget = Budget {
+                steps: STEPS_FOR_COUNT,
+            };
+            let Ok(last) = rule.nth(count, &mut budget) else {
+                return;
+            };
+            last
+        };
+        rule.count = None;
+        rule.end = rule.end.min(last.unwrap_or(rule.end));
+    }
+
+    /// The seconds from one instance to the next, where they are always the same.
+    fn step(&self, rule: &Rule) -> Option<i64> {
+        if self.seen.iter().any(|name| name.starts_with("BY")) {
+            return None;
+        }
+        let seconds = match rule.frequency {
+            Frequency::Weekly => 7 * 86_400,
+            shorter => shorter.seconds()?,
+        };
+        seconds.checked_mul(rule.interval)
+    }
+}
+
+const NAMES: [&str; 15] = [
+    "FREQ",
+    "INTERVAL",
+    "COUNT",
+    "UNTIL",
+    "BYSECOND",
+    "BYMINUTE",
+    "BYHOUR",
+    "BYDAY",
+    "BYMONTHDAY",
+    "BYYEARDAY",
+    "BYWEEKNO",
+    "BYMONTH",
+    "BYSETPOS",
+    "WKST",
+    "RSCALE",
+];
+
+impl UntilText {
+    /// What it means for this DTSTART: a date is the whole day, and a DATE is compared by the date alone.
+    fn of(self, start: &Start) -> Until {
+        match self {
+            Self::Date(day) => Until::Local(end_of_day(day)),
+            Self::Local(local) | Self::Utc(local) if start.is_date => Until::Local(end_of_day(local.date())),
+            Self::Local(local) => Until::Local(local),
+            Self::Utc(instant) => Until::Instant(instant.and_utc()),
+        }
+    }
+}
+
+impl Until {
+    /// No local time after this one passes.
+    fn latest(self, start: &Start) -> NaiveDateTime {
+        match self {
+            Self::Local(last) => last,
+            // No change of the clock is more than a day.
+            Self::Instant(last) => {
+                let local = start.zone.to_local(last);
+                local.checked_add_signed(TimeDelta::days(1)).unwrap_or(local)
+            }
+        }
+    }
+}
+
+/// The time of instance number `count` of a series of equal steps.
+fn after_steps(start: NaiveDateTime, step: i64, count: u64) -> Option<NaiveDateTime> {
+    let steps = i64::try_from(count - 1).ok()?;
+    start.checked_add_signed(TimeDelta::try_seconds(steps.checked_mul(step)?)?)
+}
+
+fn frequency(value: &str) -> Result<Frequency, RuleError> {
+    match value {
+        "SECONDLY" => Ok(Frequency::Secondly),
+        "MINUTELY" => Ok(Frequency::Minutely),
+        "HOURLY" => Ok(Frequency::Hourly),
+        "DAILY" => Ok(Frequency::Daily),
+        "WEEKLY" => Ok(Frequency::Weekly),
+        "MONTHLY" => Ok(Frequency::Monthly),
+        "YEARLY" => Ok(Frequency::Yearly),
+        _ => Err(malformed(format!(
+            "`FREQ={}` is unknown: use SECONDLY to YEARLY",
+            quoted(value)
+        ))),
+    }
+}
+
+/// A number that must be there and above zero. One that is too large for any calendar is as good as the largest.
+fn positive(name: &str, value: &str) -> Result<i64, RuleError> {
+    let digits = value.strip_prefix('+').unwrap_or(value);
+    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let number = is_number.then(|| digits.parse().unwrap_or(i64::MAX));
+    number
+        .filter(|number| *number > 0)
+        .ok_or_else(|| malformed(format!("`{name}={}` is not a number above 0", quoted(value))))
+}
+
+fn numbers(name: &str, value: &str, range: RangeInclusive<u32>) -> Result<Numbers, RuleError> {
+    let (least, most) = (*range.start(), *range.end());
+    let read = |item: &str| {
+        let number = item.trim().parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            malformed(format!(
+                "`{}` in {name} is not from {least} to {most}",
+                quoted(item)
+            ))
+        })
+    };
+    value.split(',').map(read).collect()
+}
+
+/// Numbers from 1 to `most`, or from -1 to -`most`.
+fn positions(name: &str, value: &str, most: i32) -> Result<Positions, RuleError> {
+    let mut positions = Positions::default();
+    for item in value.split(',') {
+        let number = item
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number: &i32| *number != 0 && number.abs() <= most);
+        positions.insert(number.ok_or_else(|| {
+            malformed(format!(
+                "`{}` in {name} is not from 1 to {most} or -{most} to -1",
+                quoted(item)
+            ))
+        })?);
+    }
+    Ok(positions)
+}
+
+/// BYDAY; the number is 0 where there is none.
+fn numbered_weekdays(value: &str) -> Result<Vec<(i32, Weekday)>, RuleError> {
+    let read = |item: &str| {
+        let item = item.trim();
+        let wrong = || {
+            malformed(format!(
+                "`{}` in BYDAY is not a weekday as `MO` or `-1MO`",
+                quoted(item)
+            ))
+        };
+        let at = item.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
+        let (number, name) = item.split_at(at);
+        let number = match number.trim() {
+            "" => 0,
+            text => {
+                let number = text
+                    .parse()
+                    .ok()
+                    .filter(|number: &i32| (1..=53).contains(&number.abs()));
+                number.ok_or_else(wrong)?
+            }
+        };
+        Ok((number, weekday("BYDAY", name)?))
+    };
+    value.split(',').map(read).collect()
+}
+
+fn weekday(name: &str, value: &str) -> Result<Weekday, RuleError> {
+    match value {
+        "MO" => Ok(Weekday::Mon),
+        "TU" => Ok(Weekday::Tue),
+        "WE" => Ok(Weekday::Wed),
+        "TH" => Ok(Weekday::Thu),
+        "FR" => Ok(Weekday::Fri),
+        "SA" => Ok(Weekday::Sat),
+        "SU" => Ok(Weekday::Sun),
+        _ => Err(malformed(format!(
+            "`{}` in {name} is not a weekday: use MO to SU",
+            quoted(value)
+        ))),
+    }
+}
+
+fn until(value: &str) -> Result<UntilText, RuleError> {
+    let (text, is_utc) = value
+        .strip_suffix('Z')
+        .map_or((value, false), |text| (text, true));
+    let (date, time) = text
+        .split_once('T')
+        .map_or((text, None), |(date, time)| (date, Some(time)));
+    let read = || {
+        let day = NaiveDate::from_ymd_opt(
+            digits(date, 0, 4)?.try_into().ok()?,
+            digits(date, 4, 6)?,
+            digits(date, 6, 8)?,
+        )?;
+        let Some(time) = time else {
+            return (date.len() == 8).then_some(UntilText::Date(day));
+        };
+        let (hour, minute, second) = (digits(time, 0, 2)?, digits(time, 2, 4)?, digits(time, 4, 6)?);
+        let leap_second_as_59 = if second == 60 { 59 } else { second };
+        let local = day.and_hms_opt(hour, minute, leap_second_as_59)?;
+        let until = if is_utc {
+            UntilText::Utc(local)
+        } else {
+            UntilText::Local(local)
+        };
+        (date.len() == 8 && time.len() == 6).then_some(until)
+    };
+    read().ok_or_else(|| {
+        malformed(format!(
+            "`UNTIL={}` is no date or time: write it as `20261231T235959Z`",
+            quoted(value)
+        ))
+    })
+}
+
+/// The number that a piece of a text is, if it is all digits.
+fn digits(text: &str, from: usize, to: usize) -> Option<u32> {
+    let piece = text.get(from..to)?;
+    piece
+        .bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| piece.parse().ok())
+        .flatten()
+}
+
+fn malformed(message: impl Into<String>) -> RuleError {
+    RuleError::Malformed(message.into())
+}
+
+/// A value in a message: no longer than it helps.
+fn quoted(value: &str) -> String {
+    value.trim().chars().take(MAX_QUOTED).collect()
+}

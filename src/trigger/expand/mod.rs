@@ -1,0 +1,219 @@
+//! From an event to its firings. Pure and bounded.
+//!
+//! The firings of one alarm identity form a sequence ordered by [`Place`]; the only questions are "what is the first
+//! place after this one?" and "does the event still owe this place?".
+
+mod appearance;
+mod search;
+mod series;
+mod slots;
+mod voices;
+
+#[cfg(test)]
+mod tests;
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::calendar::alarm::AlarmTrigger;
+use crate::calendar::event::Event;
+use crate::calendar::event::Occurrence;
+use crate::calendar::recurrence::Budget;
+use crate::calendar::zone::Zone;
+use crate::trigger::AlarmIdentity;
+use crate::trigger::Place;
+use crate::trigger::expand::search::Search;
+use crate::trigger::expand::series::Series;
+use crate::trigger::expand::voices::Role;
+use crate::trigger::expand::voices::Voice;
+
+/// The person for whom an event is read.
+#[derive(Debug, Clone)]
+pub struct Person {
+    /// Where floating and all-day times are understood.
+    pub zone: Zone,
+    /// Their addresses, without `mailto:`; their own ATTENDEE is found by any of them.
+    pub addresses: Vec<String>,
+}
+
+/// An alarm of an event, merged over master and overrides by its identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventAlarm {
+    /// Its identity.
+    pub identity: AlarmIdentity,
+    /// ACTION, upper case: `EMAIL`, `DISPLAY`, `AUDIO` or another name.
+    pub action: String,
+}
+
+/// An alarm that will not fire, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its identity, where it could be formed.
+    pub identity: Option<AlarmIdentity>,
+    /// ACTION, upper case, where there is one.
+    pub action: Option<String>,
+    /// The instance it concerns, for an override; none for all.
+    pub occurrence: Option<DateTime<Utc>>,
+    /// Why, naming the value.
+    pub reason: String,
+}
+
+impl Refusal {
+    /// The event as a whole cannot be followed.
+    fn of_event(reason: String) -> Self {
+        Self {
+            identity: None,
+            action: None,
+            occurrence: None,
+            reason,
+        }
+    }
+}
+
+/// A firing of an alarm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Firing {
+    /// Its place in the sequence.
+    pub place: Place,
+    /// When the occurrence starts.
+    pub starts_at: DateTime<Utc>,
+    /// When the occurrence ends.
+    pub ends_at: DateTime<Utc>,
+    /// False only where no firing of this alarm can follow.
+    pub has_more: bool,
+}
+
+/// Why the next firing is not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct GaveUp(pub String);
+
+/// The alarms of an event that can fire for this person, each once, and those that will not, with the reason.
+pub fn alarms(event: &Event, person: &Person) -> (Vec<EventAlarm>, Vec<Refusal>) {
+    let series = match Series::new(event, &person.zone) {
+        Ok(series) => series,
+        Err(GaveUp(reason)) => return (Vec::new(), vec![Refusal::of_event(reason)]),
+    };
+    let voices = voices::all(&series, person);
+    let mut heard: Vec<EventAlarm> = Vec::new();
+    for voice in voices.iter().filter(|voice| voice.refused.is_none()) {
+        let identity = voice.identity();
+        if heard.iter().all(|alarm| alarm.identity != identity) {
+            heard.push(EventAlarm {
+                identity,
+                action: voice.alarm.action.clone(),
+            });
+        }
+    }
+    let mut refusals: Vec<Refusal> = voices.iter().filter_map(|voice| voice.refusal(&series)).collect();
+    refusals.extend(dropped(&series, &heard));
+    (heard, refusals)
+}
+
+/// Alarms of the master that an override leaves out: it replaces its instance whole (RFC 5545 section 3.8.4.4).
+fn dropped(series: &Series<'_>, heard: &[EventAlarm]) -> Vec<Refusal> {
+    let silent = series
+        .singles
+        .iter()
+        .filter(|(_, component)| component.alarms.is_empty());
+    let mut refusals = Vec::new();
+    for (occurrence, _) in silent {
+        let master = series
+            .segment_of(*occurrence)
+            .map_or(&[][..], |segment| &segment.component.alarms);
+        let identities: Vec<&str> = master.iter().map(|alarm| alarm.identity.as_str()).collect();
+        refusals.extend(
+            heard
+                .iter()
+                .filter(|alarm| identities.contains(&alarm.identity.0.as_str()))
+                .map(|alarm| Refusal {
+                    identity: Some(alarm.identity.clone()),
+                    action: Some(alarm.action.clone()),
+                    occurrence: Some(*occurrence),
+                    reason: "the override of this instance has no alarm".to_owned(),
+                }),
+        );
+    }
+    refusals
+}
+
+/// The first firing of `identity` strictly after `after`.
+pub fn next(
+    event: &Event,
+    person: &Person,
+    identity: &AlarmIdentity,
+    after: &Place,
+) -> Result<Option<Firing>, GaveUp> {
+    let series = Series::new(event, &person.zone)?;
+    let voices = voices::all(&series, person);
+    let heard: Vec<&Voice<'_>> = voices
+        .iter()
+        .filter(|voice| voice.refused.is_none() && voice.alarm.identity == identity.0)
+        .collect();
+    let mut budget = Budget::default();
+    let found = Search::new(&series, after)
+        .run(&heard, &mut budget)
+        .map_err(|error| GaveUp(error.to_string()))?;
+    Ok(found.map(|hit| Firing {
+        has_more: is_endless(&series, &heard) || has_more(&series, &heard, &hit.place),
+        place: hit.place,
+        starts_at: hit.starts_at,
+        ends_at: hit.ends_at,
+    }))
+}
+
+/// Where an alarm that was refused would fire next after `after`, were it not refused; none where that has no meaning.
+pub fn silenced(event: &Event, person: &Person, refusal: &Refusal, after: &Place) -> Option<Place> {
+    let series = Series::new(event, &person.zone).ok()?;
+    let voices = voices::all(&series, person);
+    let meant: Vec<&Voice<'_>> = voices
+        .iter()
+        .filter(|voice| voice.refusal(&series).as_ref() == Some(refusal))
+        .collect();
+    let found = Search::new(&series, after).run(&meant, &mut Budget::default());
+    found.ok().flatten().map(|hit| hit.place)
+}
+
+/// Whether a rule without an end speaks through an alarm: then there is no need to look.
+fn is_endless(series: &Series<'_>, heard: &[&Voice<'_>]) -> bool {
+    series.rules.iter().any(|rule| !rule.is_finite())
+        && heard.iter().any(|voice| {
+            let is_relative = matches!(voice.alarm.trigger, AlarmTrigger::Relative { .. });
+            let lasts = |index: usize| series.segments[index].until.is_none();
+            is_relative && matches!(voice.role, Role::Segment(index) if lasts(index))
+        })
+}
+
+/// False only where it is certain.
+fn has_more(series: &Series<'_>, heard: &[&Voice<'_>], place: &Place) -> bool {
+    let mut budget = Budget::default();
+    let following = Search::new(series, place).run(heard, &mut budget);
+    following.map_or(true, |hit| hit.is_some())
+}
+
+/// The firing of `identity` at exactly `place`, if the event owes it.
+pub fn owed(
+    event: &Event,
+    person: &Person,
+    identity: &AlarmIdentity,
+    place: &Place,
+) -> Result<Option<Firing>, GaveUp> {
+    let before = match place.repeat.checked_sub(1) {
+        Some(repeat) => Place { repeat, ..*place },
+        None => Place {
+            occurrence: place.occurrence - TimeDelta::milliseconds(1),
+            repeat: u16::MAX,
+            ..*place
+        },
+    };
+    let firing = next(event, person, identity, &before)?;
+    Ok(firing.filter(|firing| firing.place == *place))
+}
+
+/// What the occurrence named by its RECURRENCE-ID instant looks like to this person. None where there is no such
+/// occurrence, or where it is cancelled.
+pub fn occurrence(event: &Event, person: &Person, occurrence: DateTime<Utc>) -> Option<Occurrence> {
+    let series = Series::new(event, &person.zone).ok()?;
+    appearance::of(&series, person, occurrence)
+}

@@ -1,0 +1,228 @@
+//! The first firing after a place. Every source of firings is asked for its first; the earliest of them is the answer.
+//!
+//! A firing lies near its instance: the trigger, the length of the instance and the repeats bound how far before or
+//! after ([`Reach`]). So a rule is searched from the earliest instance that can still fire after the place, up to the
+//! first that can no longer fire before what was found, wherever DTSTART lies.
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::calendar::alarm::Alarm;
+use crate::calendar::alarm::AlarmTrigger;
+use crate::calendar::alarm::Related;
+use crate::calendar::moment::Anchor;
+use crate::calendar::recurrence::Budget;
+use crate::calendar::recurrence::OutOfSteps;
+use crate::trigger::Place;
+use crate::trigger::expand::series::Instance;
+use crate::trigger::expand::series::Segment;
+use crate::trigger::expand::series::Series;
+use crate::trigger::expand::series::Slot;
+use crate::trigger::expand::series::longest;
+use crate::trigger::expand::slots::Walk;
+use crate::trigger::expand::voices::Role;
+use crate::trigger::expand::voices::Voice;
+
+/// How far the wall clock can be off from exact time over a span of days, in seconds.
+const CLOCK_CHANGES: i64 = 26 * 3600;
+
+/// A firing that was found.
+#[derive(Debug, Clone)]
+pub(super) struct Hit {
+    pub(super) place: Place,
+    pub(super) starts_at: DateTime<Utc>,
+    pub(super) ends_at: DateTime<Utc>,
+}
+
+/// A search for the first firing after a place.
+pub(super) struct Search<'a> {
+    series: &'a Series<'a>,
+    after: Place,
+    best: Option<Hit>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(series: &'a Series<'a>, after: &Place) -> Self {
+        Self {
+            series,
+            after: *after,
+            best: None,
+        }
+    }
+
+    /// Asks all voices. None of them may be refused.
+    pub(super) fn run(
+        mut self,
+        voices: &[&Voice<'a>],
+        budget: &mut Budget,
+    ) -> Result<Option<Hit>, OutOfSteps> {
+        for voice in voices {
+            match (&voice.alarm.trigger, voice.role) {
+                (AlarmTrigger::Absolute(_), _) => self.absolute(voice),
+                (AlarmTrigger::Relative { .. }, Role::Single(occurrence)) => {
+                    if let Some(instance) = self.series.single(occurrence, voice.component) {
+                        self.offer(&instance, voice.alarm);
+                    }
+                }
+                (AlarmTrigger::Relative { .. }, Role::Segment(index)) => {
+                    self.segment(&self.series.segments[index], voice.alarm, budget)?;
+                }
+            }
+        }
+        Ok(self.best)
+    }
+
+    fn absolute(&mut self, voice: &Voice<'a>) {
+        let AlarmTrigger::Absolute(time) = &voice.alarm.trigger else {
+            return;
+        };
+        let at = time.anchor(self.series.zone);
+        let instance = voice.instance(self.series);
+        let occurrence = instance
+            .as_ref()
+            .map_or(at.instant, |instance| instance.occurrence);
+        if let Some(place) = first_after(&at, voice.alarm, occurrence, &self.after) {
+            let (starts_at, ends_at) =
+                instance.map_or((at.instant, at.instant), |instance| instance.bounds());
+            self.take(Hit {
+                place,
+                starts_at,
+                ends_at,
+            });
+        }
+    }
+
+    fn segment(
+        &mut self,
+        segment: &Segment<'a>,
+        alarm: &Alarm,
+        budget: &mut Budget,
+    ) -> Result<(), OutOfSteps> {
+        let series = self.series;
+        for slot in &series.listed {
+            if segment.covers(slot.at.instant) && !series.singles.contains_key(&slot.at.instant) {
+                self.offer(&series.instance(segment, slot), alarm);
+            }
+        }
+        let Some(base) = &series.base else { return Ok(()) };
+        let reach = Reach::of(segment, alarm, series);
+        let earliest = (self.after.trigger_at - reach.latest).max(base.instant);
+        let start = segment.from.map_or(earliest, |from| from.max(earliest));
+        for rule in &series.rules {
+            let mut walk = Walk::new(rule, &base.zone, start);
+            while let Some(at) = walk.next(budget)? {
+                if segment.until.is_some_and(|until| until <= at.instant)
+                    || self.is_beyond(at.instant + reach.earliest)
+                {
+                    break;
+                }
+                if series.is_new(&at) {
+                    let slot = Slot { at, end: None };
+                    self.offer(&series.instance(segment, &slot), alarm);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether no firing from here on can be before what was found.
+    fn is_beyond(&self, earliest: DateTime<Utc>) -> bool {
+        self.best
+            .as_ref()
+            .is_some_and(|best| best.place.trigger_at < earliest)
+    }
+
+    fn offer(&mut self, instance: &Instance, alarm: &Alarm) {
+        let AlarmTrigger::Relative { span, related } = alarm.trigger else {
+            return;
+        };
+        let anchor = match related {
+            Related::Start => instance.start.as_ref(),
+            Related::End => instance.end.as_ref(),
+        };
+        let Some(anchor) = anchor else { return };
+        if let Some(place) = first_after(&anchor.plus(span), alarm, instance.occurrence, &self.after) {
+            let (starts_at, ends_at) = instance.bounds();
+            self.take(Hit {
+                place,
+                starts_at,
+                ends_at,
+            });
+        }
+    }
+
+    fn take(&mut self, hit: Hit) {
+        if self.best.as_ref().is_none_or(|best| hit.place < best.place) {
+            self.best = Some(hit);
+        }
+    }
+}
+
+/// The first of the firings at `first` and its repeats that is after `after` and not acknowledged.
+fn first_after(first: &Anchor, alarm: &Alarm, occurrence: DateTime<Utc>, after: &Place) -> Option<Place> {
+    let done = alarm.acknowledged.map(|trigger_at| Place {
+        trigger_at,
+        occurrence: DateTime::<Utc>::MAX_UTC,
+        repeat: u16::MAX,
+    });
+    let after = done.map_or(*after, |done| done.max(*after));
+    let place = |repeat: u16| Place {
+        trigger_at: first.plus(alarm.every.times(repeat)).instant,
+        occurrence,
+        repeat,
+    };
+    // Repeats are in order: the first that is after is found by halving.
+    let (mut low, mut high) = (0, alarm.repeat + 1);
+    while low < high {
+        let middle = low.midpoint(high);
+        if place(middle) > after {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    (low <= alarm.repeat).then(|| place(low))
+}
+
+/// How far the firings of an alarm can lie from the slots of their instances.
+struct Reach {
+    earliest: TimeDelta,
+    latest: TimeDelta,
+}
+
+impl Reach {
+    fn of(segment: &Segment<'_>, alarm: &Alarm, series: &Series<'_>) -> Self {
+        let AlarmTrigger::Relative { span, related } = alarm.trigger else {
+            return Self::between(0, 0, false);
+        };
+        let (length, has_days) = match related {
+            Related::Start => (0, false),
+            Related::End => longest(segment.component, series.zone),
+        };
+        let repeats = alarm.every.times(alarm.repeat).seconds_nominal();
+        let is_moved = segment.from.is_some();
+        let earliest = span.seconds_nominal() + length + segment.shift.num_seconds();
+        let is_nominal = span.days != 0 || has_days || is_moved || alarm.every.days != 0;
+        Self::between(earliest, earliest + repeats, is_nominal)
+    }
+
+    fn between(earliest: i64, latest: i64, is_nominal: bool) -> Self {
+        let slack = if is_nominal { CLOCK_CHANGES } else { 0 };
+        let delta = |seconds: i64| TimeDelta::try_seconds(seconds).unwrap_or(TimeDelta::zero());
+        Self {
+            earliest: delta(earliest - slack),
+            latest: delta(latest + slack),
+        }
+    }
+}
+
+impl Instance {
+    /// Start and end as instants; each stands for the other where it is missing.
+    pub(super) fn bounds(&self) -> (DateTime<Utc>, DateTime<Utc>) {
+        let start = self.start.as_ref().or(self.end.as_ref());
+        let end = self.end.as_ref().or(self.start.as_ref());
+        let instant = |anchor: Option<&Anchor>| anchor.map_or(self.occurrence, |anchor| anchor.instant);
+        (instant(start), instant(end))
+    }
+}

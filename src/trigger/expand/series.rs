@@ -1,0 +1,407 @@
+//! An event as one person sees it: which component speaks for which instance.
+//!
+//! The recurrence set (RFC 5545 section 3.8.5) is kept in two parts. What is listed (DTSTART, RDATE, and the instances
+//! that an override names) is finite and stands sorted in memory; what the rules produce is endless and is only ever
+//! asked for from some instant on. The master speaks for all instances, from the point of a THISANDFUTURE override on
+//! that override does, and a single override for its own instance alone.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use chrono::DateTime;
+use chrono::NaiveDate;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::calendar::alarm::SHORTEST_PAUSE;
+use crate::calendar::event::Component;
+use crate::calendar::event::End;
+use crate::calendar::event::Event;
+use crate::calendar::event::PeriodEnd;
+use crate::calendar::moment::Anchor;
+use crate::calendar::moment::Moment;
+use crate::calendar::moment::Span;
+use crate::calendar::recurrence::Rule;
+use crate::calendar::recurrence::Start;
+use crate::calendar::zone::Zone;
+use crate::trigger::expand::GaveUp;
+
+/// A place in the recurrence set.
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    /// When the master has it start: its RECURRENCE-ID.
+    pub(super) at: Anchor,
+    /// The end a PERIOD brings along.
+    pub(super) end: Option<PeriodEnd>,
+}
+
+/// An instance as the component that speaks for it has it.
+#[derive(Debug, Clone)]
+pub(super) struct Instance {
+    /// Its RECURRENCE-ID.
+    pub(super) occurrence: DateTime<Utc>,
+    /// Where triggers related to the start are counted from; none for a task without DTSTART.
+    pub(super) start: Option<Anchor>,
+    /// Where triggers related to the end are counted from; none where there is no end that can be known.
+    pub(super) end: Option<Anchor>,
+}
+
+/// The stretch of a series for which one component speaks.
+#[derive(Debug)]
+pub(super) struct Segment<'a> {
+    /// Who speaks.
+    pub(super) component: &'a Component,
+    /// From here on; none from the beginning.
+    pub(super) from: Option<DateTime<Utc>>,
+    /// Until before here; none for ever.
+    pub(super) until: Option<DateTime<Utc>>,
+    /// How far a THISANDFUTURE override moves each start, on the wall clock of its zone.
+    pub(super) shift: TimeDelta,
+}
+
+impl Segment<'_> {
+    pub(super) fn covers(&self, occurrence: DateTime<Utc>) -> bool {
+        self.from.is_none_or(|from| from <= occurrence) && self.until.is_none_or(|until| occurrence < until)
+    }
+}
+
+/// An event as one person sees it.
+#[derive(Debug)]
+pub(super) struct Series<'a> {
+    /// The person's zone.
+    pub(super) zone: &'a Zone,
+    /// DTSTART of the master.
+    pub(super) base: Option<Anchor>,
+    /// The rules of the master.
+    pub(super) rules: Vec<Rule>,
+    /// The slots that are listed and not removed, in order of time.
+    pub(super) listed: Vec<Slot>,
+    /// Who speaks for the instances that have no override of their own, in order of time.
+    pub(super) segments: Vec<Segment<'a>>,
+    /// Single overrides by RECURRENCE-ID.
+    pub(super) singles: BTreeMap<DateTime<Utc>, &'a Component>,
+    known: BTreeSet<DateTime<Utc>>,
+    removed: Removed,
+}
+
+impl<'a> Series<'a> {
+    /// Sorts out who speaks for what.
+    pub(super) fn new(event: &'a Event, zone: &'a Zone) -> Result<Self, GaveUp> {
+        let components = event.components().iter();
+        let (overrides, masters): (Vec<&Component>, Vec<&Component>) =
+            components.partition(|component| component.recurrence_id.is_some());
+        let master = masters.into_iter().max_by_key(|component| component.version);
+        let base = master.and_then(Component::base);
+        let (singles, futures) = sorted(&overrides, base, zone);
+        let removed = master.map_or_else(Removed::default, |master| Removed::of(master, zone));
+        let mut series = Self {
+            zone,
+            base: base.map(|base| base.anchor(zone)),
+            rules: master.map_or(Ok(Vec::new()), |master| rules(master, zone))?,
+            listed: master.map_or_else(Vec::new, |master| listed(master, zone, &removed)),
+            segments: segments(master, &futures, zone, base),
+            singles,
+            known: BTreeSet::new(),
+            removed,
+        };
+        series.list_overridden(&futures);
+        Ok(series)
+    }
+
+    /// The instance that a THISANDFUTURE override names exists, whether the rules produce it or not.
+    fn list_overridden(&mut self, futures: &BTreeMap<DateTime<Utc>, &'a Component>) {
+        for instant in futures.keys() {
+            if self.listed.iter().all(|slot| slot.at.instant != *instant) {
+                let zone = self.base.as_ref().map_or(self.zone, |base| &base.zone);
+                self.listed.push(Slot {
+                    at: Anchor::at_instant(*instant, zone),
+                    end: None,
+                });
+            }
+        }
+        self.listed.sort_by_key(|slot| slot.at.instant);
+        self.known = self.listed.iter().map(|slot| slot.at.instant).collect();
+    }
+
+    /// Whether a slot that a rule produced is one of the set and not told of elsewhere.
+    pub(super) fn is_new(&self, at: &Anchor) -> bool {
+        !self.known.contains(&at.instant)
+            && !self.singles.contains_key(&at.instant)
+            && !self.removed.holds(at)
+    }
+
+    /// The instance at a slot, as `segment` has it.
+    pub(super) fn instance(&self, segment: &Segment<'a>, slot: &Slot) -> Instance {
+        let start = self.start(segment, &slot.at);
+        let length = Length::of(segment.component, self.zone);
+        let period = slot.end.as_ref().map(|end| match end {
+            PeriodEnd::At(time) => time.anchor(self.zone),
+            PeriodEnd::After(span) => start.plus(*span),
+        });
+        Instance::new(slot.at.instant, start, segment.component, &length, period)
+    }
+
+    /// The instance of a single override.
+    pub(super) fn single(&self, occurrence: DateTime<Utc>, component: &Component) -> Option<Instance> {
+        let start = component.base()?.anchor(self.zone);
+        let length = Length::of(component, self.zone);
+        Some(Instance::new(occurrence, start, component, &length, None))
+    }
+
+    /// Where `segment` has the slot start: moved on the wall clock of its own zone.
+    fn start(&self, segment: &Segment<'a>, at: &Anchor) -> Anchor {
+        if segment.from.is_none() {
+            return at.clone();
+        }
+        let zone = segment
+            .component
+            .base()
+            .and_then(|base| base.zone.as_ref())
+            .unwrap_or(self.zone);
+        let local = if *zone == at.zone {
+            at.local
+        } else {
+            zone.to_local(at.instant)
+        };
+        Anchor::at_local(local.checked_add_signed(segment.shift).unwrap_or(local), zone)
+    }
+
+    /// The segment that speaks for an instance without an override of its own.
+    pub(super) fn segment_of(&self, occurrence: DateTime<Utc>) -> Option<&Segment<'a>> {
+        self.segments.iter().find(|segment| segment.covers(occurrence))
+    }
+}
+
+impl Instance {
+    fn new(
+        occurrence: DateTime<Utc>,
+        start: Anchor,
+        component: &Component,
+        length: &Length,
+        period: Option<Anchor>,
+    ) -> Self {
+        let is_due_only = component.is_task && component.start.is_none();
+        let end = if is_due_only {
+            Some(start.clone())
+        } else {
+            period.or_else(|| length.from(&start))
+        };
+        Self {
+            occurrence,
+            start: (!is_due_only).then_some(start),
+            end,
+        }
+    }
+}
+
+/// How long the instances of a component last (RFC 5545 section 3.6.1).
+enum Length {
+    /// As long as from DTSTART to DTEND, exactly.
+    Exact(i64),
+    /// So many days, or a DURATION.
+    Span(Span),
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Length {
+    fn of(component: &Component, zone: &Zone) -> Self {
+        let is_date = component.start.as_ref().is_some_and(|start| start.is_date);
+        match (&component.end, &component.start) {
+            (End::At(end), Some(start)) if start.is_date && end.is_date => {
+                let days = end
+                    .local
+                    .date()
+                    .signed_duration_since(start.local.date())
+                    .num_days();
+                Self::days(days.max(1))
+            }
+            (End::At(end), Some(start)) => {
+                let exact = end.instant(zone).signed_duration_since(start.instant(zone));
+                Self::Exact(exact.num_seconds().max(0))
+            }
+            (End::After(span), _) if span.seconds_nominal() >= 0 => Self::Span(*span),
+            (End::After(_), _) => Self::Span(Span::default()),
+            (End::Unstated, _) if component.is_task => Self::Unknown,
+            (End::Unstated, _) if is_date => Self::days(1),
+            (End::Unstated, _) => Self::Span(Span::default()),
+            (End::At(_), None) | (End::Unreadable, _) => Self::Unknown,
+        }
+    }
+
+    fn days(days: i64) -> Self {
+        Self::Span(Span { days, seconds: 0 })
+    }
+
+    fn from(&self, start: &Anchor) -> Option<Anchor> {
+        let span = match self {
+            Self::Exact(seconds) => Span {
+                days: 0,
+                seconds: *seconds,
+            },
+            Self::Span(span) => *span,
+            Self::Unknown => return None,
+        };
+        Some(start.plus(span))
+    }
+}
+
+/// The span an instance of `component` can last at most, in seconds, and whether it is counted in days.
+pub(super) fn longest(component: &Component, zone: &Zone) -> (i64, bool) {
+    match Length::of(component, zone) {
+        Length::Exact(seconds) => (seconds, false),
+        Length::Span(span) => (span.seconds_nominal(), span.days != 0),
+        Length::Unknown => (0, false),
+    }
+}
+
+/// What EXDATE takes out (RFC 5545 section 3.8.5.1): by instant, in whatever zone it is written; an EXDATE that is a
+/// DATE takes out the whole local day.
+#[derive(Debug, Default)]
+struct Removed {
+    instants: BTreeSet<DateTime<Utc>>,
+    days: BTreeSet<NaiveDate>,
+}
+
+impl Removed {
+    fn of(master: &Component, zone: &Zone) -> Self {
+        let by_day = master.base().is_some_and(|base| base.is_date);
+        let mut removed = Self::default();
+        for exdate in &master.exdates {
+            if by_day || exdate.is_date {
+                removed.days.insert(exdate.local.date());
+            } else {
+                removed.instants.insert(exdate.instant(zone));
+            }
+        }
+        removed
+    }
+
+    fn holds(&self, at: &Anchor) -> bool {
+        self.instants.contains(&at.instant) || self.days.contains(&at.local.date())
+    }
+}
+
+type ByRecurrenceId<'a> = BTreeMap<DateTime<Utc>, &'a Component>;
+
+/// Single and THISANDFUTURE overrides by the instance they name; of two for one instance the newer.
+fn sorted<'a>(
+    overrides: &[&'a Component],
+    base: Option<&Moment>,
+    zone: &Zone,
+) -> (ByRecurrenceId<'a>, ByRecurrenceId<'a>) {
+    let mut singles = ByRecurrenceId::new();
+    let mut futures = ByRecurrenceId::new();
+    for component in overrides {
+        let Some(id) = &component.recurrence_id else {
+            continue;
+        };
+        let map = if component.is_this_and_future {
+            &mut futures
+        } else {
+            &mut singles
+        };
+        let kept = map.entry(named(id, base, zone)).or_insert(component);
+        if component.version >= kept.version {
+            *kept = component;
+        }
+    }
+    (singles, futures)
+}
+
+/// The instance that a RECURRENCE-ID names. Instances of one series differ by the day where one side is a DATE.
+fn named(id: &Moment, base: Option<&Moment>, zone: &Zone) -> DateTime<Utc> {
+    match base {
+        Some(base) if base.is_date != id.is_date => {
+            let local = id.local.date().and_time(base.local.time());
+            Anchor::at_local(local, base.zone.as_ref().unwrap_or(zone)).instant
+        }
+        _ => id.instant(zone),
+    }
+}
+
+fn rules(master: &Component, zone: &Zone) -> Result<Vec<Rule>, GaveUp> {
+    let Some(base) = master.base() else {
+        return Ok(Vec::new());
+    };
+    let start = Start {
+        local: base.local,
+        is_date: base.is_date,
+        zone: base.zone.as_ref().unwrap_or(zone).clone(),
+    };
+    let parsed = master.rules.iter().map(|text| Rule::parse(text, &start));
+    parsed
+        .map(|rule| {
+            rule.map(|(rule, _)| rule)
+                .map_err(|error| GaveUp(format!("RRULE: {error}")))
+        })
+        .collect()
+}
+
+/// DTSTART and the RDATEs that are not removed, in order; of two closer than a minute the first.
+fn listed(master: &Component, zone: &Zone, removed: &Removed) -> Vec<Slot> {
+    let first = master.base().map(|base| Slot {
+        at: base.anchor(zone),
+        end: None,
+    });
+    let additions = master.rdates.iter().map(|addition| Slot {
+        at: addition.start.anchor(zone),
+        end: addition.end.clone(),
+    });
+    let mut slots: Vec<Slot> = first.into_iter().chain(additions).collect();
+    slots.retain(|slot| !removed.holds(&slot.at));
+    // A period comes first among equals, since it knows its end.
+    slots.sort_by_key(|slot| (slot.at.instant, slot.end.is_none()));
+    let mut last: Option<DateTime<Utc>> = None;
+    slots.retain(|slot| {
+        let is_apart = last.is_none_or(|last| slot.at.instant - last >= TimeDelta::seconds(SHORTEST_PAUSE));
+        if is_apart {
+            last = Some(slot.at.instant);
+        }
+        is_apart
+    });
+    slots
+}
+
+fn segments<'a>(
+    master: Option<&'a Component>,
+    futures: &ByRecurrenceId<'a>,
+    zone: &Zone,
+    base: Option<&Moment>,
+) -> Vec<Segment<'a>> {
+    let points: Vec<DateTime<Utc>> = futures.keys().copied().collect();
+    let mut segments = Vec::with_capacity(points.len() + 1);
+    segments.extend(master.map(|component| Segment {
+        component,
+        from: None,
+        until: points.first().copied(),
+        shift: TimeDelta::zero(),
+    }));
+    for (index, (from, component)) in futures.iter().enumerate() {
+        segments.push(Segment {
+            component,
+            from: Some(*from),
+            until: points.get(index + 1).copied(),
+            shift: shift(component, *from, zone, base),
+        });
+    }
+    segments
+}
+
+/// From where the overridden instance was to where it is now, on the wall clock of the override's zone.
+fn shift(component: &Component, from: DateTime<Utc>, zone: &Zone, base: Option<&Moment>) -> TimeDelta {
+    let Some(start) = component.base() else {
+        return TimeDelta::zero();
+    };
+    let own = start.zone.as_ref().unwrap_or(zone);
+    let master = base.and_then(|base| base.zone.as_ref()).unwrap_or(zone);
+    let as_written = component
+        .recurrence_id
+        .as_ref()
+        .filter(|id| !id.is_date && id.zone.as_ref() == Some(own));
+    let before = match as_written {
+        Some(id) if own == master => id.local,
+        _ => own.to_local(from),
+    };
+    start.local.signed_duration_since(before)
+}
