@@ -52,6 +52,10 @@ impl Channel for EmailChannel {
         }
     }
 
+    fn name(&self) -> &'static str {
+        "smtp"
+    }
+
     fn permits(&self) -> usize {
         self.relay.permits()
     }

@@ -46,6 +46,10 @@ impl Channel for OutboxChannel {
         }
     }
 
+    fn name(&self) -> &'static str {
+        "outbox"
+    }
+
     fn permits(&self) -> usize {
         PERMITS
     }

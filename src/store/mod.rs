@@ -627,6 +627,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Lists history.
     async fn history(&self, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError>;
 
+    /// What became of one trigger; none while nothing is recorded of it.
+    async fn delivery(&self, id: TriggerId) -> Result<Option<Delivery>, StoreError>;
+
     /// Lists the outbox, newest first, strictly after the cursor.
     async fn outbox(
         &self,

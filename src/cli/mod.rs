@@ -1,0 +1,137 @@
+//! The command line. Answers go to standard output, complaints to standard error; the exit code says which kind of
+//! failure it was, as `sysexits.h` numbers them: 78 for the configuration, 65 for the data, 1 for everything else.
+
+mod check;
+mod preview;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use clap::Subcommand;
+
+use crate::clock::SystemClock;
+use crate::config::Complaints;
+use crate::config::Settings;
+use crate::logging;
+use crate::service;
+use crate::store::sqlite::Options;
+use crate::store::sqlite::SqliteStore;
+
+/// The data given are wrong (`EX_DATAERR`).
+const WRONG_DATA: u8 = 65;
+
+/// The configuration is wrong (`EX_CONFIG`).
+const WRONG_CONFIGURATION: u8 = 78;
+
+/// Delivers the message alarms of calendars: on time, once, through crashes.
+#[derive(Debug, Parser)]
+#[command(name = "carillon", version, after_help = AFTER_HELP, propagate_version = true)]
+pub struct Cli {
+    /// Configuration file (TOML). Needs only what differs from the defaults; none is fine
+    #[arg(long, global = true, value_name = "PATH", env = "CARILLON_CONFIG")]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Start without any configuration, and see reminders at http://127.0.0.1:8085/outbox:
+  carillon serve
+
+What would a calendar remind me of?
+  carillon preview calendar.ics --tz Europe/Berlin
+
+Every key can also be set in the environment, its path spelt with double underscores:
+  CARILLON__HTTP__LISTEN=127.0.0.1:8080 CARILLON__CHANNELS__EMAIL__SMTP__HOST=relay.example.org carillon serve";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a node: take changes, plan, and deliver
+    ///
+    /// Ends after SIGTERM or SIGINT once what is under way is finished; a second signal ends it at once. SIGHUP reads
+    /// the configuration again.
+    Serve,
+
+    /// Bring the store up to date and exit; `serve` does the same when it starts
+    Migrate,
+
+    /// Check the configuration and say everything that is wrong, with the cure
+    Check(check::Arguments),
+
+    /// Show what would fire, for whom and when; needs neither a server nor a configuration
+    Preview(preview::Arguments),
+}
+
+/// Runs a command.
+pub fn run(cli: &Cli) -> ExitCode {
+    match &cli.command {
+        Command::Serve => with_settings(cli, serve),
+        Command::Migrate => with_settings(cli, |_, settings| migrate(&settings)),
+        Command::Check(arguments) => with_settings(cli, |_, settings| {
+            check::run(arguments, &settings);
+            Ok(())
+        }),
+        Command::Preview(arguments) => preview::run(arguments),
+    }
+}
+
+fn load(cli: &Cli) -> Result<Settings, Complaints> {
+    // A name that is no text cannot be one of ours; a value that is none stands as it can be read and is refused.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
+    Settings::load(cli.config.as_deref(), environment)
+}
+
+fn with_settings(cli: &Cli, run: impl FnOnce(&Cli, Settings) -> anyhow::Result<()>) -> ExitCode {
+    let settings = match load(cli) {
+        Ok(settings) => settings,
+        Err(complaints) => {
+            eprintln!("{complaints}");
+            return WRONG_CONFIGURATION.into();
+        }
+    };
+    match run(cli, settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("carillon: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(cli: &Cli, settings: Settings) -> anyhow::Result<()> {
+    let cli = Cli {
+        config: cli.config.clone(),
+        command: Command::Serve,
+    };
+    let levels = logging::start(&settings.log)?;
+    service::serve(settings, Arc::new(move || load(&cli)), levels)
+}
+
+fn migrate(settings: &Settings) -> anyhow::Result<()> {
+    logging::start(&settings.log)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let path = settings.store.sqlite_path();
+    let clock = Arc::new(SystemClock);
+    let store = runtime.block_on(SqliteStore::open(&path, clock, Options::default()))?;
+    runtime.block_on(store.close());
+    println!("{} is up to date", path.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

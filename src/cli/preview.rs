@@ -1,0 +1,203 @@
+//! `carillon preview`: reads files, lets [`crate::preview`] say what would fire, and prints it.
+
+use std::fs;
+use std::io;
+use std::io::IsTerminal;
+use std::io::Read;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use chrono::DateTime;
+use chrono::Utc;
+use clap::Args;
+
+use crate::calendar::zone::Zone;
+use crate::clock::Clock;
+use crate::clock::SystemClock;
+use crate::preview;
+use crate::preview::Options;
+use crate::trigger::ChannelKind;
+use crate::trigger::expand::Person;
+
+/// Bytes of one file at the most.
+const LARGEST: u64 = 64 << 20;
+
+/// Folders within folders at the most.
+const DEEPEST: usize = 8;
+
+/// What `preview` takes.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// iCalendar files, folders with them, or `-` for standard input
+    #[arg(required = true, value_name = "FILE|FOLDER|-")]
+    paths: Vec<PathBuf>,
+
+    /// The owner's time zone: floating and all-day times are understood in it
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = zone)]
+    tz: Zone,
+
+    /// Nothing that fires at or before this instant is listed [default: now]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    at: Option<DateTime<Utc>>,
+
+    /// Nothing that fires after this instant is listed
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    until: Option<DateTime<Utc>>,
+
+    /// How many firings of each file are listed at the most
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = limit)]
+    limit: usize,
+
+    /// Only what would leave through this channel (email, sms, webhook); without it every ACTION counts, DISPLAY too
+    #[arg(long)]
+    channel: Option<ChannelKind>,
+
+    /// An e-mail address of the owner, by which calendars know them: what they declined does not fire. May be repeated
+    #[arg(long = "owner", value_name = "ADDRESS")]
+    addresses: Vec<String>,
+
+    /// One JSON object a line instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Previews every file. What cannot be read is reported and does not stop the others.
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    let options = Options {
+        owner: Person {
+            zone: arguments.tz.clone(),
+            addresses: arguments.addresses.clone(),
+        },
+        at: arguments.at.unwrap_or_else(|| SystemClock.now()),
+        until: arguments.until,
+        limit: arguments.limit,
+        channel: arguments.channel,
+    };
+    let mut all_good = true;
+    let mut files = Vec::new();
+    for path in &arguments.paths {
+        if let Err(error) = collect(path, 0, &mut files) {
+            complain(path, &error.to_string());
+            all_good = false;
+        }
+    }
+    let is_titled = files.len() > 1 && !arguments.json;
+    for file in files {
+        match of_file(&file, &options, arguments) {
+            Ok(text) => match show(&file, &text, is_titled) {
+                Ok(()) => {}
+                // Whoever reads us has seen enough, as `head` does.
+                Err(_) => return ExitCode::SUCCESS,
+            },
+            Err(reason) => {
+                complain(&file, &reason);
+                all_good = false;
+            }
+        }
+    }
+    if all_good {
+        ExitCode::SUCCESS
+    } else {
+        super::WRONG_DATA.into()
+    }
+}
+
+/// The files at `path`: itself, or those in the folder whose names end in `.ics`, in order of their names.
+fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    if path == Path::new("-") || !path.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let mut entries = fs::read_dir(path)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<Vec<PathBuf>>>()?;
+    entries.sort();
+    for entry in entries {
+        let is_calendar = entry
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("ics"));
+        if entry.is_dir() && !entry.is_symlink() && depth < DEEPEST {
+            collect(&entry, depth + 1, files)?;
+        } else if is_calendar && entry.is_file() {
+            files.push(entry);
+        }
+    }
+    Ok(())
+}
+
+fn of_file(file: &Path, options: &Options, arguments: &Arguments) -> Result<String, String> {
+    let text = read(file).map_err(|error| error.to_string())?;
+    let preview = preview::preview(&text, options).map_err(|error| error.to_string())?;
+    if arguments.json {
+        for warning in &preview.warnings {
+            complain(file, &format!("warning: {warning}"));
+        }
+        return Ok(preview.json());
+    }
+    Ok(preview.table(&arguments.tz))
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let source: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(fs::File::open(file)?)
+    };
+    let mut text = Vec::new();
+    source.take(LARGEST + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!(
+            "the file is larger than {LARGEST} bytes"
+        )));
+    }
+    Ok(text)
+}
+
+fn show(file: &Path, text: &str, is_titled: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if is_titled {
+        writeln!(out, "{}", plain(&format!("== {}", file.display())))?;
+    }
+    if out.is_terminal() {
+        write!(out, "{}", plain(text))?;
+    } else {
+        write!(out, "{text}")?;
+    }
+    out.flush()
+}
+
+fn complain(file: &Path, reason: &str) {
+    eprintln!("{}", plain(&format!("{}: {reason}", file.display())));
+}
+
+/// Text of strangers without what would command the terminal.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() && c != '\n' {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
+}
+
+fn zone(name: &str) -> Result<Zone, String> {
+    Zone::iana(name)
+        .ok_or_else(|| format!("unknown time zone `{name}`: use an IANA name such as Europe/Berlin"))
+}
+
+fn instant(text: &str) -> Result<DateTime<Utc>, String> {
+    let instant = DateTime::parse_from_rfc3339(text);
+    instant
+        .map(|instant| instant.to_utc())
+        .map_err(|_| format!("`{text}` is no instant: write it as 2026-12-01T08:45:00Z"))
+}
+
+fn limit(text: &str) -> Result<usize, String> {
+    let limit = text.parse().ok().filter(|limit| (1..=100_000).contains(limit));
+    limit.ok_or_else(|| format!("`{text}` is no number from 1 to 100000"))
+}

@@ -1,0 +1,299 @@
+//! Configuration: `config/carillon.toml` is embedded and is at once the defaults and their documentation; the
+//! operator's file and the environment say what differs.
+//!
+//! Reading never stops at the first mistake: every complaint names the key, the value, where it comes from and the
+//! cure. The result, [`Settings`], is made of the modules' own configurations; nobody else reads a key.
+
+mod complaint;
+mod mail;
+mod reader;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sha2::Digest;
+use sha2::Sha256;
+
+pub use complaint::Complaint;
+pub use complaint::Complaints;
+pub use complaint::Origin;
+
+use crate::change;
+use crate::change::Display;
+use crate::channel::email::Letterhead;
+use crate::channel::smtp;
+use crate::delivery;
+use crate::delivery::ChannelConfig;
+use crate::delivery::OnDoubt;
+use crate::http;
+use crate::logging;
+use crate::trigger::ChannelKind;
+use crate::trigger::retry;
+use crate::worker;
+use reader::Reader;
+
+/// The defaults, and what every key means.
+pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
+
+/// Keys and sections that take effect only after a restart; all others follow a reload.
+pub const RESTART: [&str; 11] = [
+    "store.",
+    "node.",
+    "http.",
+    "worker.enabled",
+    "worker.initial_delay",
+    "channels.email.from",
+    "channels.email.envelope_sender",
+    "channels.email.message_id_domain",
+    "channels.email.smtp.",
+    "templates.",
+    "log.format",
+];
+
+/// Keys in which nodes of one cluster may differ: left out of [`Settings::hash`].
+const PER_NODE: [&str; 2] = ["node.id", "http.listen"];
+
+/// Where everything is remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// `sqlite://PATH`.
+    pub url: String,
+}
+
+impl StoreConfig {
+    /// The path in a SQLite URL.
+    pub fn sqlite_path(&self) -> PathBuf {
+        PathBuf::from(self.url.trim_start_matches("sqlite://"))
+    }
+}
+
+/// Who this node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// Its name.
+    pub id: String,
+}
+
+/// How long things are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetentionConfig {
+    /// History and outbox.
+    pub history: Duration,
+    /// Tombstones of deleted events.
+    pub tombstones: Duration,
+}
+
+/// The whole configuration, valid.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where everything is remembered.
+    pub store: StoreConfig,
+    /// Who this node is.
+    pub node: NodeConfig,
+    /// The API.
+    pub http: http::Config,
+    /// The worker.
+    pub worker: worker::Config,
+    /// Delivery, for all channels.
+    pub delivery: delivery::Config,
+    /// Delivery, for each channel.
+    pub channels: BTreeMap<ChannelKind, ChannelConfig>,
+    /// What all our mails have in common, also those that stay in the outbox.
+    pub letterhead: Letterhead,
+    /// How the mail relay is reached; none: messages stay in the outbox.
+    pub smtp: Option<smtp::Config>,
+    /// What an alarm means where the standards leave a choice.
+    pub policies: change::Policies,
+    /// How long things are kept.
+    pub retention: RetentionConfig,
+    /// The operator's own templates.
+    pub templates_dir: Option<PathBuf>,
+    /// Logging.
+    pub log: logging::Config,
+    effective: BTreeMap<String, (String, Origin)>,
+}
+
+impl Settings {
+    /// Reads the layers: the defaults, `file`, and those variables of `environment` that are ours.
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, Complaints> {
+        let ours = environment
+            .into_iter()
+            .filter(|(name, _)| name.to_uppercase().starts_with(reader::PREFIX))
+            .collect();
+        Self::take(&mut Reader::layered(file, ours))
+    }
+
+    fn take(reader: &mut Reader) -> Result<Self, Complaints> {
+        let letterhead = mail::letterhead(reader);
+        let settings = Self {
+            store: StoreConfig {
+                url: reader.text("store.url"),
+            },
+            node: NodeConfig {
+                id: reader.text("node.id"),
+            },
+            http: http_config(reader),
+            worker: worker_config(reader),
+            delivery: delivery::Config {
+                send_within: reader.duration("delivery.send_within"),
+                max_lateness: reader.duration("delivery.max_lateness"),
+            },
+            channels: channels(reader),
+            smtp: mail::smtp(reader, &letterhead),
+            letterhead,
+            policies: policies(reader),
+            retention: RetentionConfig {
+                history: reader.duration("retention.history"),
+                tombstones: reader.duration("retention.tombstones"),
+            },
+            templates_dir: reader.optional("templates.dir").map(PathBuf::from),
+            log: log_config(reader),
+            effective: reader.effective(),
+        };
+        rules::check(&settings, reader);
+        if reader.complaints.is_empty() {
+            Ok(settings)
+        } else {
+            Err(Complaints(std::mem::take(&mut reader.complaints)))
+        }
+    }
+
+    /// A number that is equal on nodes with the same configuration, for `carillon_config_hash`. What differs from
+    /// node to node by its nature, and the secrets themselves, are not in it. It fits a 64-bit float exactly.
+    pub fn hash(&self) -> u64 {
+        let mut hash = Sha256::new();
+        let shared = self
+            .effective
+            .iter()
+            .filter(|(key, _)| !PER_NODE.contains(&key.as_str()));
+        for (key, (value, _)) in shared {
+            hash.update(format!("{key}={value}\n"));
+        }
+        let digest = hash.finalize();
+        digest[..6]
+            .iter()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
+    /// The configuration as it applies, as TOML, without secrets; what is not a default says where it comes from.
+    pub fn print_redacted(&self) -> String {
+        let mut lines = Vec::new();
+        let mut open = "";
+        // By section: the keys of one do not follow each other in the order of whole paths.
+        let by_section: BTreeMap<_, _> = self
+            .effective
+            .iter()
+            .filter_map(|(key, value)| Some((key.rsplit_once('.')?, value)))
+            .collect();
+        for ((section, name), (value, origin)) in by_section {
+            if section != open {
+                lines.push(format!("\n[{section}]"));
+                open = section;
+            }
+            let source = match origin {
+                Origin::Default => String::new(),
+                origin => format!(" # {origin}"),
+            };
+            lines.push(format!("{name} = {value}{source}"));
+        }
+        lines.join("\n").trim_start().to_owned() + "\n"
+    }
+}
+
+/// The keys or sections that differ and take effect only after a restart.
+pub fn what_needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
+    let differs = |prefix: &str| {
+        let of = |settings: &Settings| -> Vec<(String, String)> {
+            let matching = settings
+                .effective
+                .iter()
+                .filter(|(key, _)| key.starts_with(prefix));
+            matching
+                .map(|(key, (value, _))| (key.clone(), value.clone()))
+                .collect()
+        };
+        of(old) != of(new)
+    };
+    let differing = RESTART.into_iter().filter(|prefix| differs(prefix));
+    differing.map(|prefix| prefix.trim_end_matches('.')).collect()
+}
+
+fn http_config(reader: &mut Reader) -> http::Config {
+    http::Config {
+        listen: reader.parsed(
+            "http.listen",
+            "an address with a port, such as 127.0.0.1:8085 or [::1]:8085",
+        ),
+        token: reader.secret("http.token_file"),
+        limits: http::Limits {
+            event_bytes: reader.number("http.max_event_bytes", 64 << 20) as usize,
+            body_bytes: reader.number("http.max_body_bytes", 1 << 30) as usize,
+            read_timeout: reader.duration("http.read_timeout"),
+        },
+    }
+}
+
+fn worker_config(reader: &mut Reader) -> worker::Config {
+    worker::Config {
+        enabled: reader.flag("worker.enabled"),
+        period: reader.duration("worker.period"),
+        initial_delay: reader.duration("worker.initial_delay"),
+        look_ahead: reader.duration("worker.look_ahead"),
+        overdue_wait_time: reader.duration("worker.overdue_wait_time"),
+    }
+}
+
+fn channels(reader: &mut Reader) -> BTreeMap<ChannelKind, ChannelConfig> {
+    let of = |kind| (kind, channel(reader, kind));
+    ChannelKind::ALL.into_iter().map(of).collect()
+}
+
+fn channel(reader: &mut Reader, kind: ChannelKind) -> ChannelConfig {
+    let key = |name: &str| format!("channels.{kind}.{name}");
+    ChannelConfig {
+        enabled: reader.flag(&key("enabled")),
+        time_shift_ms: reader.shift_ms(&key("time_shift")),
+        retry: retry::Policy {
+            attempts: reader.number(&key("retry.attempts"), 100),
+            backoff: reader.duration(&key("retry.backoff")),
+            max_backoff: reader.duration(&key("retry.max_backoff")),
+            jitter: reader.fraction(&key("retry.jitter")),
+        },
+        on_doubt: reader.choice(
+            &key("on_doubt"),
+            &[("retry", OnDoubt::Retry), ("fail", OnDoubt::Fail)],
+        ),
+    }
+}
+
+fn policies(reader: &mut Reader) -> change::Policies {
+    change::Policies {
+        display: reader.choice(
+            "policies.display",
+            &[("skip", Display::Skip), ("deliver", Display::Deliver)],
+        ),
+        late_grace: reader.duration("policies.late_grace"),
+    }
+}
+
+fn log_config(reader: &mut Reader) -> logging::Config {
+    logging::Config {
+        format: reader.choice(
+            "log.format",
+            &[
+                ("auto", logging::Format::Auto),
+                ("human", logging::Format::Human),
+                ("json", logging::Format::Json),
+            ],
+        ),
+        level: reader.text("log.level"),
+    }
+}

@@ -1,0 +1,141 @@
+//! Rules that no single value can keep: they hold between keys, or between a key and the machine.
+
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+
+use super::Settings;
+use super::reader::Reader;
+use crate::logging;
+use crate::trigger::ChannelKind;
+
+/// Complains about everything in `settings` that breaks a rule.
+pub(super) fn check(settings: &Settings, reader: &mut Reader) {
+    store(settings, reader);
+    node(settings, reader);
+    http(settings, reader);
+    worker(settings, reader);
+    delivery(settings, reader);
+    for (kind, channel) in &settings.channels {
+        retry(*kind, &channel.retry, reader);
+    }
+    surroundings(settings, reader);
+}
+
+fn store(settings: &Settings, reader: &mut Reader) {
+    match settings.store.url.strip_prefix("sqlite://") {
+        Some("") => complain(reader, "store.url", "names no file: write sqlite://carillon.db"),
+        Some(_) => {}
+        None => complain(
+            reader,
+            "store.url",
+            "only SQLite is built so far: write sqlite:// and the path of a file, such as sqlite://carillon.db",
+        ),
+    }
+}
+
+fn node(settings: &Settings, reader: &mut Reader) {
+    let id = &settings.node.id;
+    let allowed = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    if id.is_empty() || id.len() > 64 || !id.chars().all(allowed) {
+        complain(reader, "node.id", "use 1 to 64 letters, digits, `-`, `_` or `.`");
+    }
+}
+
+fn http(settings: &Settings, reader: &mut Reader) {
+    let http = &settings.http;
+    let token = http.token.as_ref().map(ExposeSecret::expose_secret);
+    if token.is_none() && !http.listen.ip().is_loopback() {
+        complain(
+            reader,
+            "http.listen",
+            "beyond loopback a token is required: write one into a file and name it in http.token_file, or listen \
+             on 127.0.0.1",
+        );
+    }
+    if token.is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
+        complain(
+            reader,
+            "http.token_file",
+            "the token must be one line of visible ASCII characters, since it travels in a header",
+        );
+    }
+    if http.limits.event_bytes > http.limits.body_bytes {
+        let problem = format!("may not exceed {}", reader.described("http.max_body_bytes"));
+        reader.complain("http.max_event_bytes", problem);
+    }
+    more_than_zero(reader, "http.read_timeout", http.limits.read_timeout);
+}
+
+fn worker(settings: &Settings, reader: &mut Reader) {
+    let worker = &settings.worker;
+    more_than_zero(reader, "worker.period", worker.period);
+    if worker.look_ahead < worker.period {
+        let advice = worker.period + Duration::from_mins(5);
+        let problem = format!(
+            "must be at least {}, or triggers fall between two looks: set it to {} (period + 5 minutes)",
+            reader.described("worker.period"),
+            compact(advice)
+        );
+        reader.complain("worker.look_ahead", problem);
+    }
+    if worker.overdue_wait_time <= settings.delivery.send_within {
+        let problem = format!(
+            "must be more than {}, or an attempt under way is taken for lost: set it to {} or more",
+            reader.described("delivery.send_within"),
+            compact(settings.delivery.send_within * 2)
+        );
+        reader.complain("worker.overdue_wait_time", problem);
+    }
+}
+
+fn delivery(settings: &Settings, reader: &mut Reader) {
+    more_than_zero(reader, "delivery.send_within", settings.delivery.send_within);
+    more_than_zero(reader, "delivery.max_lateness", settings.delivery.max_lateness);
+    if settings.retention.history <= settings.delivery.max_lateness {
+        let problem = format!(
+            "must be more than {}, or what was sent is forgotten while it could be sent again: set it to {} or more",
+            reader.described("delivery.max_lateness"),
+            compact(settings.delivery.max_lateness * 2)
+        );
+        reader.complain("retention.history", problem);
+    }
+}
+
+fn retry(kind: ChannelKind, policy: &crate::trigger::retry::Policy, reader: &mut Reader) {
+    let backoff = format!("channels.{kind}.retry.backoff");
+    more_than_zero(reader, &backoff, policy.backoff);
+    if policy.max_backoff < policy.backoff {
+        let problem = format!("must be at least {}", reader.described(&backoff));
+        reader.complain(&format!("channels.{kind}.retry.max_backoff"), problem);
+    }
+}
+
+fn surroundings(settings: &Settings, reader: &mut Reader) {
+    if settings.templates_dir.as_ref().is_some_and(|dir| !dir.is_dir()) {
+        complain(
+            reader,
+            "templates.dir",
+            "is no folder that can be read: create it, or leave the key empty for the built-in templates",
+        );
+    }
+    if let Err(error) = logging::check_level(&settings.log.level) {
+        let problem =
+            format!("{error}: use error, warn, info, debug or trace, or a list such as info,sqlx=warn");
+        reader.complain("log.level", problem);
+    }
+}
+
+fn more_than_zero(reader: &mut Reader, key: &str, duration: Duration) {
+    if duration.is_zero() {
+        complain(reader, key, "must be more than 0");
+    }
+}
+
+fn complain(reader: &mut Reader, key: &str, problem: &str) {
+    reader.complain(key, problem.to_owned());
+}
+
+fn compact(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string().replace(' ', "")
+}

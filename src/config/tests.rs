@@ -1,0 +1,263 @@
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use super::reader::Reader;
+use super::*;
+
+fn from_environment(pairs: &[(&str, &str)]) -> Result<Settings, Complaints> {
+    let pairs = pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Settings::load(None, pairs)
+}
+
+fn from_file(text: &str) -> Result<Settings, Complaints> {
+    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    Settings::load(Some(file.path()), [])
+}
+
+fn complaints(loaded: Result<Settings, Complaints>) -> String {
+    loaded.expect_err("this configuration is wrong").to_string()
+}
+
+#[test]
+fn the_defaults_work_without_any_configuration() {
+    let settings = from_environment(&[]).unwrap();
+    assert_eq!(settings.store.sqlite_path(), PathBuf::from("carillon.db"));
+    assert_eq!(settings.http.listen.to_string(), "127.0.0.1:8085");
+    assert_eq!(settings.worker.period, Duration::from_mins(30));
+    assert_eq!(settings.worker.look_ahead, Duration::from_mins(35));
+    assert_eq!(settings.worker.initial_delay, Duration::from_secs(10));
+    assert_eq!(settings.worker.overdue_wait_time, Duration::from_mins(5));
+    assert_eq!(settings.delivery.send_within, Duration::from_mins(2));
+    assert_eq!(settings.delivery.max_lateness, Duration::from_hours(12));
+    assert!(settings.smtp.is_none());
+    let email = &settings.channels[&ChannelKind::Email];
+    assert_eq!((email.enabled, email.on_doubt), (true, OnDoubt::Retry));
+    assert_eq!(email.retry, retry::Policy::default());
+    let sms = &settings.channels[&ChannelKind::Sms];
+    assert_eq!((sms.enabled, sms.on_doubt), (false, OnDoubt::Fail));
+}
+
+#[test]
+fn the_defaults_of_mail_are_those_of_its_module() {
+    let settings = from_environment(&[("CARILLON__CHANNELS__EMAIL__SMTP__HOST", "127.0.0.1")]).unwrap();
+    let relay = settings.smtp.unwrap();
+    assert_eq!(relay.timeouts, smtp::Timeouts::default());
+    assert_eq!(relay.connections, smtp::DEFAULT_CONNECTIONS);
+}
+
+#[test]
+fn every_key_of_the_defaults_makes_a_setting() {
+    let mut reader = Reader::layered(None, BTreeMap::new());
+    Settings::take(&mut reader).unwrap();
+    assert_eq!(reader.untaken(), [] as [&str; 0]);
+}
+
+#[test]
+fn every_key_has_a_comment_that_says_how_it_takes_effect() {
+    let (mut section, mut comment) = ("", "");
+    for line in DEFAULTS.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+        } else if let Some((name, _)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
+            let key = format!("{section}.{name}");
+            let needs_restart = RESTART.iter().any(|prefix| key.starts_with(prefix));
+            let mark = if needs_restart { "[restart]" } else { "[reload]" };
+            assert!(
+                comment.starts_with("# ") && comment.ends_with(mark),
+                "{key}: {comment}"
+            );
+        }
+        comment = line;
+    }
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_likely_name() {
+    let text = complaints(from_file(
+        "[worker]\nlookahead = \"40m\"\n[htpp]\nlisten = \"127.0.0.1:1\"\n",
+    ));
+    assert!(text.contains("worker.lookahead (in "), "{text}");
+    assert!(text.contains("did you mean `worker.look_ahead`?"), "{text}");
+    assert!(text.contains("did you mean `http.listen`?"), "{text}");
+}
+
+#[test]
+fn an_unknown_variable_is_refused_with_its_likely_name() {
+    let text = complaints(from_environment(&[("CARILLON__HTTP_LISTEN", "127.0.0.1:1")]));
+    assert!(text.contains("from CARILLON__HTTP_LISTEN"), "{text}");
+    assert!(text.contains("did you mean `CARILLON__HTTP__LISTEN`?"), "{text}");
+}
+
+#[test]
+fn a_section_cannot_be_a_value() {
+    assert!(complaints(from_file("http = 5\n")).contains("is a section"));
+    assert!(complaints(from_environment(&[("CARILLON__STORE", "x")])).contains("is a section"));
+}
+
+#[test]
+fn all_complaints_come_at_once() {
+    let text = complaints(from_environment(&[
+        ("CARILLON__WORKER__PERIOD", "2 fortnights"),
+        ("CARILLON__WORKER__LOOK_AHEAD", "1m"),
+        ("CARILLON__WORKER__OVERDUE_WAIT_TIME", "60s"),
+        ("CARILLON__CHANNELS__EMAIL__RETRY__ATTEMPTS", "0"),
+        ("CARILLON__STORE__URL", "postgres://carillon:hunter2@db/carillon"),
+        ("CARILLON__HTTP__LISTEN", "0.0.0.0:8085"),
+        ("CARILLON__LOG__LEVEL", "loud=very"),
+        ("CARILLON__NODE__ID", "a b"),
+        ("CARILLON__CHANNELS__SMS__ON_DOUBT", "maybe"),
+    ]));
+    for key in [
+        "worker.period",
+        "worker.look_ahead",
+        "worker.overdue_wait_time",
+        "channels.email.retry.attempts",
+        "store.url",
+        "http.listen",
+        "log.level",
+        "node.id",
+        "channels.sms.on_doubt",
+    ] {
+        assert!(
+            text.lines().any(|line| line.starts_with(key)),
+            "{key} is missing:\n{text}"
+        );
+    }
+    assert!(!text.contains("hunter2"), "{text}");
+    assert_eq!(text.lines().count(), 9, "{text}");
+}
+
+#[test]
+fn a_rule_between_two_keys_names_both_and_the_cure() {
+    let text = complaints(from_environment(&[("CARILLON__WORKER__PERIOD", "2h")]));
+    assert_eq!(
+        text,
+        "worker.look_ahead = `35m` (default): must be at least worker.period = `2h` (from \
+         CARILLON__WORKER__PERIOD), or triggers fall between two looks: set it to 2h5m (period + 5 minutes)"
+    );
+}
+
+#[test]
+fn a_number_in_quotes_is_a_mistake_in_a_file_only() {
+    assert!(from_file("[channels.email.retry]\nattempts = \"3\"\n").is_err());
+    let settings = from_environment(&[("CARILLON__CHANNELS__EMAIL__RETRY__ATTEMPTS", "3")]).unwrap();
+    assert_eq!(settings.channels[&ChannelKind::Email].retry.attempts, 3);
+}
+
+#[test]
+fn the_environment_wins_over_the_file_and_the_file_over_the_default() {
+    let mut file = tempfile::Builder::new().suffix(".conf").tempfile().unwrap();
+    file.write_all(b"[worker]\nperiod = \"10m\"\nlook_ahead = \"20m\"\n")
+        .unwrap();
+    let environment = [("CARILLON__WORKER__LOOK_AHEAD".to_owned(), "1h".to_owned())];
+    let settings = Settings::load(Some(file.path()), environment).unwrap();
+    assert_eq!(settings.worker.period, Duration::from_mins(10));
+    assert_eq!(settings.worker.look_ahead, Duration::from_hours(1));
+    let printed = settings.print_redacted();
+    assert!(
+        printed.contains("look_ahead = \"1h\" # from CARILLON__WORKER__LOOK_AHEAD\n"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains(&format!("period = \"10m\" # in {}\n", file.path().display())),
+        "{printed}"
+    );
+}
+
+#[test]
+fn what_is_printed_can_be_read_again() {
+    let settings = from_environment(&[("CARILLON__CHANNELS__EMAIL__RETRY__ATTEMPTS", "3")]).unwrap();
+    let again = from_file(&settings.print_redacted()).unwrap();
+    assert_eq!(again.hash(), settings.hash());
+}
+
+#[test]
+fn a_time_shift_may_be_negative() {
+    let shift = |text| {
+        let settings = from_environment(&[("CARILLON__CHANNELS__EMAIL__TIME_SHIFT", text)]);
+        settings.map(|settings| settings.channels[&ChannelKind::Email].time_shift_ms)
+    };
+    assert_eq!(shift("-5s").unwrap(), -5_000);
+    assert_eq!(shift("250ms").unwrap(), 250);
+    assert!(shift("--5s").is_err() && shift("2h").is_err() && shift("5").is_err());
+}
+
+#[test]
+fn a_missing_file_or_broken_toml_is_one_complaint() {
+    let missing = Settings::load(Some(Path::new("/nonexistent/carillon.toml")), []);
+    assert_eq!(complaints(missing).lines().count(), 1);
+    let broken = complaints(from_file("[worker\nperiod = 5m\n"));
+    assert_eq!(broken.lines().count(), 1, "{broken}");
+}
+
+#[test]
+fn a_secret_comes_from_its_file_and_is_shown_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "  t0ps3cret\n").unwrap();
+    let path = path.to_str().unwrap();
+    let pairs = [
+        ("CARILLON__HTTP__TOKEN_FILE", path),
+        ("CARILLON__HTTP__LISTEN", "0.0.0.0:1"),
+    ];
+    let settings = from_environment(&pairs).unwrap();
+    let token = settings.http.token.as_ref().unwrap();
+    assert_eq!(secrecy::ExposeSecret::expose_secret(token), "t0ps3cret");
+    assert!(!format!("{settings:?}{}", settings.print_redacted()).contains("t0ps3cret"));
+}
+
+#[test]
+fn a_secret_put_where_its_file_belongs_is_not_repeated() {
+    let text = complaints(from_file("[channels.email.smtp]\npassword = \"hunter2\"\n"));
+    assert!(
+        text.contains("did you mean `channels.email.smtp.password_file`?"),
+        "{text}"
+    );
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn mail_leaves_only_with_an_address_and_an_encrypted_login() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("password");
+    std::fs::write(&path, "pw").unwrap();
+    let text = complaints(from_environment(&[
+        ("CARILLON__CHANNELS__EMAIL__SMTP__HOST", "relay.example.org"),
+        ("CARILLON__CHANNELS__EMAIL__SMTP__TLS", "none"),
+        ("CARILLON__CHANNELS__EMAIL__SMTP__USERNAME", "carillon"),
+        (
+            "CARILLON__CHANNELS__EMAIL__SMTP__PASSWORD_FILE",
+            path.to_str().unwrap(),
+        ),
+    ]));
+    assert!(
+        text.contains("channels.email.from") && text.contains("channels.email.smtp.tls"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_hash_tells_configurations_apart_but_not_nodes() {
+    let hash = |pairs| from_environment(pairs).unwrap().hash();
+    let base = hash(&[]);
+    assert_eq!(base, hash(&[("CARILLON__NODE__ID", "other")]));
+    assert_eq!(base, hash(&[("CARILLON__WORKER__PERIOD", "30m")]));
+    assert_ne!(base, hash(&[("CARILLON__WORKER__PERIOD", "29m")]));
+    assert!(base < 1 << 53, "a float holds it exactly");
+}
+
+#[test]
+fn a_reload_says_what_still_needs_a_restart() {
+    let old = from_environment(&[]).unwrap();
+    let new = from_environment(&[
+        ("CARILLON__WORKER__PERIOD", "29m"),
+        ("CARILLON__HTTP__LISTEN", "127.0.0.1:1"),
+        ("CARILLON__CHANNELS__EMAIL__SMTP__PORT", "25"),
+    ])
+    .unwrap();
+    assert_eq!(what_needs_restart(&old, &new), ["http", "channels.email.smtp"]);
+    assert!(what_needs_restart(&old, &old).is_empty());
+}

@@ -1,0 +1,161 @@
+//! The ways in: owners, events and changes are put here; what is planned and what became of it is read here.
+//!
+//! Everything here is an edge: a request is parsed and bounded, handed to the change handler or read from the store,
+//! and answered as JSON; every error is a problem (RFC 9457). Nothing is decided here, so a crash in the middle of a
+//! request loses only the answer: the caller repeats it and is told `unchanged`.
+//!
+//! A bearer token protects everything but the probes ([`auth`]). Without one the API is for this machine alone, and
+//! for programs, not for pages of other sites that a browser on this machine has open.
+
+mod auth;
+mod body;
+mod changes;
+mod events;
+mod history;
+mod id;
+mod lines;
+mod owners;
+mod page;
+mod probes;
+mod problem;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use axum::routing::get;
+use axum::routing::post;
+use axum::routing::put;
+use axum::serve::ListenerExt;
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+
+pub use page::where_to_look;
+
+use crate::change::ChangeHandler;
+use crate::clock::Clock;
+use crate::config::Complaints;
+use crate::metrics::Metrics;
+use crate::ready::Readiness;
+use crate::shutdown::Shutdown;
+use crate::store::Store;
+
+/// How the API is reached.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// What callers must present; none: whoever is on this machine may call.
+    pub token: Option<SecretString>,
+    /// How much one request may ask for.
+    pub limits: Limits,
+}
+
+/// How much one request may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one iCalendar object.
+    pub event_bytes: usize,
+    /// Bytes of one body.
+    pub body_bytes: usize,
+    /// How long a body may stay silent.
+    pub read_timeout: Duration,
+}
+
+/// Reads the configuration again. Returns the keys that changed but need a restart.
+pub type Reload = Arc<dyn Fn() -> Result<Vec<&'static str>, Complaints> + Send + Sync>;
+
+/// What the API speaks for.
+#[derive(Clone)]
+pub struct Api {
+    /// What is remembered.
+    pub store: Arc<dyn Store>,
+    /// Takes changes.
+    pub changes: ChangeHandler,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Whether this node may be sent to.
+    pub ready: Readiness,
+    /// Reads the configuration again.
+    pub reload: Reload,
+}
+
+/// What the handlers share.
+#[derive(Clone)]
+struct Shared {
+    api: Api,
+    limits: Limits,
+    listen: SocketAddr,
+}
+
+impl std::ops::Deref for Shared {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.api
+    }
+}
+
+/// All routes.
+pub fn router(api: Api, config: &Config) -> Router {
+    let shared = Shared {
+        api,
+        limits: config.limits,
+        listen: config.listen,
+    };
+    let guarded = guarded_routes().layer(middleware::from_fn_with_state(
+        auth::Guard::new(config.token.clone()),
+        auth::check,
+    ));
+    Router::new()
+        .route("/livez", get(probes::live))
+        .route("/readyz", get(probes::ready))
+        .route("/metrics", get(probes::metrics))
+        .merge(guarded)
+        .fallback(problem::unknown_path)
+        .method_not_allowed_fallback(problem::wrong_method)
+        // Bodies are bounded by `body`, which answers with a problem.
+        .layer(DefaultBodyLimit::disable())
+        .layer(middleware::map_response(page::harden))
+        .with_state(shared)
+}
+
+fn guarded_routes() -> Router<Shared> {
+    let event = get(events::read).put(events::put).delete(events::delete);
+    Router::new()
+        .route("/", get(page::status))
+        .route("/outbox", get(page::outbox))
+        .route("/v1/owners/{id}", put(owners::put).get(owners::read))
+        .route("/v1/sources/{source}/events/{key}", event)
+        .route(
+            "/v1/sources/{source}/events/{key}/triggers",
+            get(events::triggers),
+        )
+        .route("/v1/sources/{source}/changes", post(changes::post))
+        .route("/v1/history", get(history::list))
+        .route("/v1/deliveries/{id}", get(history::delivery))
+        .route("/v1/outbox", get(history::outbox))
+        .route("/-/reload", post(probes::reload))
+}
+
+/// Answers until `shutdown` drains, then finishes the requests under way; returns at once when it stops.
+pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) -> std::io::Result<()> {
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection keeps its delay");
+        }
+    });
+    let drained = shutdown.soft.clone().cancelled_owned();
+    let serving = axum::serve(listener, router).with_graceful_shutdown(drained);
+    tokio::select! {
+        served = std::future::IntoFuture::into_future(serving) => served,
+        () = shutdown.hard.cancelled() => Ok(()),
+    }
+}

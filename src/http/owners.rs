@@ -1,0 +1,246 @@
+//! Owners: where their reminders go and how they read time.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::StatusCode;
+use lettre::Address;
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::Shared;
+use super::body;
+use super::id;
+use super::problem::At;
+use super::problem::Flaw;
+use super::problem::Problem;
+use crate::calendar::zone::Zone;
+use crate::store::Owner;
+use crate::trigger::OwnerId;
+
+/// Bytes of the body of an owner at the most.
+const LARGEST: usize = 64 * 1024;
+
+/// Further addresses of one owner at the most.
+const MOST_ADDRESSES: usize = 100;
+
+/// An owner as callers see them. What is left out keeps the value shown.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OwnerBody {
+    /// Where e-mail goes.
+    #[serde(default)]
+    email: Option<String>,
+    /// Further addresses by which calendars know them.
+    #[serde(default)]
+    addresses: Vec<String>,
+    /// E.164 number: `+` and digits.
+    #[serde(default)]
+    phone: Option<String>,
+    /// IANA name; `UTC` if left out.
+    #[serde(default = "utc")]
+    time_zone: String,
+    /// BCP 47 tag; `en` if left out.
+    #[serde(default = "english")]
+    locale: String,
+    /// Whether they get anything at all; true if left out.
+    #[serde(default = "yes")]
+    enabled: bool,
+    /// Channels they switched off.
+    #[serde(default)]
+    muted: Vec<String>,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+fn english() -> String {
+    "en".to_owned()
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// An owner with their id.
+#[derive(Debug, Serialize)]
+pub(super) struct OwnerAnswer {
+    id: String,
+    #[serde(flatten)]
+    owner: OwnerBody,
+}
+
+/// `PUT /v1/owners/{id}`: creates (201) or replaces (200).
+pub(super) async fn put(
+    State(shared): State<Shared>,
+    At(id): At<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<OwnerAnswer>), Problem> {
+    let id = OwnerId(id::checked("owner id", id)?);
+    body::expect_type(
+        &headers,
+        &["application/json"],
+        "with curl use --json, or -H 'content-type: application/json'",
+    )?;
+    let bytes = body::Arriving::new(body, &headers, LARGEST, &shared)?
+        .whole()
+        .await?;
+    let owner = owner_of(id, body::json(&bytes)?)?;
+    let before = shared.changes.put_owner(owner.clone()).await?;
+    let status = if before.is_some() {
+        StatusCode::OK
+    } else {
+        StatusCode::CREATED
+    };
+    Ok((status, Json(answer(owner))))
+}
+
+/// `GET /v1/owners/{id}`.
+pub(super) async fn read(
+    State(shared): State<Shared>,
+    At(id): At<String>,
+) -> Result<Json<OwnerAnswer>, Problem> {
+    let id = OwnerId(id::checked("owner id", id)?);
+    let owner = shared.store.owner(&id).await?;
+    let owner = owner.ok_or_else(|| Problem::not_found(format!("there is no owner `{id}`")))?;
+    Ok(Json(answer(owner)))
+}
+
+fn answer(owner: Owner) -> OwnerAnswer {
+    OwnerAnswer {
+        id: owner.id.0,
+        owner: OwnerBody {
+            email: owner.email,
+            addresses: owner.addresses,
+            phone: owner.phone,
+            time_zone: owner.time_zone,
+            locale: owner.locale,
+            enabled: owner.enabled,
+            muted: owner.muted.iter().map(ToString::to_string).collect(),
+        },
+    }
+}
+
+/// The owner that `body` describes, or everything that is wrong with it.
+fn owner_of(id: OwnerId, body: OwnerBody) -> Result<Owner, Problem> {
+    let mut errors = Vec::new();
+    let mut check = |pointer: String, checked: Result<(), String>| {
+        if let Err(detail) = checked {
+            errors.push(Flaw {
+                pointer: Some(pointer),
+                detail,
+                ..Flaw::default()
+            });
+        }
+    };
+    if let Some(email) = &body.email {
+        check("/email".to_owned(), is_address(email));
+    }
+    check("/addresses".to_owned(), are_few(&body.addresses));
+    for (index, address) in body.addresses.iter().enumerate() {
+        check(format!("/addresses/{index}"), is_address(address));
+    }
+    if let Some(phone) = &body.phone {
+        check("/phone".to_owned(), is_number(phone));
+    }
+    check("/time_zone".to_owned(), is_zone(&body.time_zone));
+    check("/locale".to_owned(), is_language(&body.locale));
+    let mut muted = Vec::new();
+    for (index, name) in body.muted.iter().enumerate() {
+        match name.parse() {
+            Ok(channel) if muted.contains(&channel) => {}
+            Ok(channel) => muted.push(channel),
+            Err(complaint) => check(format!("/muted/{index}"), Err(complaint)),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors));
+    }
+    Ok(Owner {
+        id,
+        email: body.email,
+        addresses: body.addresses,
+        phone: body.phone,
+        time_zone: body.time_zone,
+        locale: body.locale,
+        enabled: body.enabled,
+        muted,
+    })
+}
+
+fn is_address(address: &str) -> Result<(), String> {
+    let parsed = address.parse::<Address>();
+    parsed
+        .map(drop)
+        .map_err(|error| format!("`{address}` is no e-mail address ({error})"))
+}
+
+fn are_few(addresses: &[String]) -> Result<(), String> {
+    if addresses.len() > MOST_ADDRESSES {
+        return Err(format!(
+            "{} addresses: {MOST_ADDRESSES} are allowed",
+            addresses.len()
+        ));
+    }
+    Ok(())
+}
+
+/// E.164: `+`, a country code that does not start with 0, 7 to 15 digits in all.
+fn is_number(phone: &str) -> Result<(), String> {
+    let digits = phone.strip_prefix('+').unwrap_or_default();
+    let fits = (7..=15).contains(&digits.len()) && !digits.starts_with('0');
+    if fits && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err(format!("`{phone}` is no E.164 number: write it as +4930123456"))
+}
+
+fn is_zone(name: &str) -> Result<(), String> {
+    let zone = Zone::iana(name);
+    zone.map(drop)
+        .ok_or_else(|| format!("unknown time zone `{name}`: use an IANA name such as Europe/Berlin"))
+}
+
+fn is_language(tag: &str) -> Result<(), String> {
+    let parts: Vec<&str> = tag.split('-').collect();
+    let fits =
+        |part: &str| (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if tag.len() <= 35 && parts.len() <= 5 && parts[0].len() >= 2 && parts.iter().all(|part| fits(part)) {
+        return Ok(());
+    }
+    Err(format!("`{tag}` is no language tag: write it as en or de-AT"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_e164() {
+        assert!(is_number("+4930123456").is_ok());
+        for number in [
+            "4930123456",
+            "+0301234567",
+            "+49 30 123456",
+            "+123456",
+            "+1234567890123456",
+            "",
+            "+",
+        ] {
+            assert!(is_number(number).is_err(), "{number}");
+        }
+    }
+
+    #[test]
+    fn language_tags_are_short_and_plain() {
+        assert!(
+            is_language("en").is_ok() && is_language("de-AT").is_ok() && is_language("zh-Hant-TW").is_ok()
+        );
+        for tag in ["", "e", "de_AT", "de-", "../../etc", "a-b-c-d-e-f"] {
+            assert!(is_language(tag).is_err(), "{tag}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Is it alive, may it be sent to, what does it count.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::RawQuery;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header;
+use axum::response::IntoResponse;
+use axum::response::Response;
+use serde::Serialize;
+
+use super::Shared;
+use super::problem::Problem;
+
+/// How long the store may take to answer before this node is not ready.
+const STORE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// `GET /livez`: the loops turn. Does not ask the store: a database that is down is no reason to be restarted.
+pub(super) async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
+    let stuck = shared.ready.stuck(shared.clock.elapsed());
+    if stuck.is_empty() {
+        return (StatusCode::OK, "alive\n".to_owned());
+    }
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("stuck: {}\n", stuck.join(", ")),
+    )
+}
+
+/// `GET /readyz`: everything holds that a caller relies on; `?verbose` lists each.
+pub(super) async fn ready(State(shared): State<Shared>, RawQuery(query): RawQuery) -> (StatusCode, String) {
+    let mut conditions = shared.ready.conditions();
+    conditions.insert("store", store_answers(&shared).await);
+    let is_verbose = query.is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
+    let mut text = String::new();
+    for (name, holds) in &conditions {
+        match holds {
+            Ok(()) if is_verbose => writeln!(text, "[+] {name}: ok"),
+            Ok(()) => Ok(()),
+            Err(reason) => writeln!(text, "[-] {name}: {reason}"),
+        }
+        .expect("a string takes every text");
+    }
+    if conditions.values().all(Result::is_ok) {
+        (StatusCode::OK, text + "ready\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, text + "not ready\n")
+    }
+}
+
+/// This is open to everybody, so the reason stays in the log.
+async fn store_answers(shared: &Shared) -> Result<(), String> {
+    tokio::select! {
+        now = shared.store.now() => now.map(drop).map_err(|error| {
+            tracing::warn!(%error, "not ready");
+            "does not answer".to_owned()
+        }),
+        () = shared.clock.sleep(STORE_PATIENCE) => Err("does not answer in time".to_owned()),
+    }
+}
+
+/// `GET /metrics`, in the text format of Prometheus.
+pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
+    let content_type = [(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)];
+    (content_type, shared.metrics.render()).into_response()
+}
+
+/// The answer to a reload that worked.
+#[derive(Debug, Serialize)]
+pub(super) struct Reloaded {
+    /// Keys that changed and still need a restart.
+    needs_restart: Vec<&'static str>,
+}
+
+/// `POST /-/reload`: the same as SIGHUP.
+pub(super) async fn reload(State(shared): State<Shared>) -> Result<Json<Reloaded>, Problem> {
+    let reloaded = (shared.reload)();
+    reloaded
+        .map(|needs_restart| Json(Reloaded { needs_restart }))
+        .map_err(|complaints| Problem::refused_configuration(&complaints))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_stops_turning_is_found() {
+        let ready = Readiness::new();
+        ready.beat("planner", Duration::from_secs(10), Duration::from_secs(5));
+        assert!(ready.stuck(Duration::from_secs(15)).is_empty());
+        assert_eq!(ready.stuck(Duration::from_secs(16)), ["planner"]);
+        ready.rest("planner");
+        assert!(ready.stuck(Duration::from_secs(99)).is_empty());
+    }
+}

