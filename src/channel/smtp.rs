@@ -13,6 +13,13 @@
 //! If the process dies before the final dot, the relay throws the message away; if it dies after it, `delivery` finds
 //! a `sending` row and decides by its `on_doubt`.
 
+mod classify;
+mod connection;
+mod dialogue;
+mod pool;
+mod stage;
+mod tls;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +27,9 @@ use lettre::Address;
 use secrecy::SecretString;
 
 use crate::channel::email::Letterhead;
+
+pub use self::pool::Relay;
+pub use self::tls::TlsError;
 
 /// How the relay is reached and what we call ourselves.
 #[derive(Debug, Clone)]
@@ -94,9 +104,9 @@ impl Default for Timeouts {
             greeting: Duration::from_secs(30),
             mail: Duration::from_secs(30),
             recipient: Duration::from_secs(30),
-            data: Duration::from_secs(60),
-            body: Duration::from_secs(60),
-            accept: Duration::from_secs(120),
+            data: Duration::from_mins(1),
+            body: Duration::from_mins(1),
+            accept: Duration::from_mins(2),
             idle: Duration::from_secs(30),
         }
     }

@@ -1,1 +1,61 @@
+//! What a reminder says. Pure: an occurrence and the moment of sending in, a [`Message`](crate::channel::Message) out.
+//!
+//! ```text
+//! Reminder ──facts──▶ what there is to say, without words ──templates──▶ subject, text, HTML
+//! ```
+//! All words are in the templates, one folder per language, so that a language is a folder and an operator can replace
+//! any file of it. Rust computes what is the same in every language: local times, how long until, what is a link.
 
+mod facts;
+mod relative;
+mod templates;
+
+use chrono::DateTime;
+use chrono::Utc;
+use sha2::Digest;
+use sha2::Sha256;
+
+use crate::calendar::event::Occurrence;
+use crate::calendar::zone::Zone;
+use crate::trigger::OwnerId;
+use crate::trigger::TriggerId;
+
+pub use self::templates::RenderError;
+pub use self::templates::Renderer;
+
+/// A reminder that is about to be sent.
+#[derive(Debug, Clone)]
+pub struct Reminder<'a> {
+    /// The trigger; its id is the message's.
+    pub trigger: TriggerId,
+    /// The instant that was promised.
+    pub trigger_at: DateTime<Utc>,
+    /// The moment of sending.
+    pub now: DateTime<Utc>,
+    /// Whose alarm it is.
+    pub owner: &'a OwnerId,
+    /// The event's UID: all reminders of one event to one owner are one thread.
+    pub event_uid: &'a str,
+    /// Where it goes.
+    pub to: &'a str,
+    /// The recipient's zone.
+    pub zone: &'a Zone,
+    /// The recipient's language, a BCP 47 tag.
+    pub locale: &'a str,
+    /// What it is about.
+    pub occurrence: &'a Occurrence,
+    /// What else the recipient should know, a line each.
+    pub notes: &'a [String],
+}
+
+impl Reminder<'_> {
+    /// Name of the thread. A hash, because UIDs hold characters that no Message-ID may.
+    fn thread(&self) -> String {
+        let hash = Sha256::digest(format!("{}\n{}", self.owner, self.event_uid));
+        let number = hash
+            .iter()
+            .take(16)
+            .fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+        format!("{number:032x}")
+    }
+}

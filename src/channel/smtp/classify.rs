@@ -1,0 +1,261 @@
+//! What a reply or a loss means for the message: the facts of a [`Report`], by stage and code.
+//!
+//! The relay's words are kept for the person who looks up what became of a message, without anybody's address.
+
+use std::fmt::Write;
+
+use lettre::Address;
+use lettre::transport::smtp::response::Response;
+
+use crate::channel::Blame;
+use crate::channel::Report;
+use crate::channel::smtp::stage::Cause;
+use crate::channel::smtp::stage::Failure;
+use crate::channel::smtp::stage::Stage;
+
+/// Characters of a reply that are kept.
+const MAX_TEXT: usize = 300;
+
+/// The relay took responsibility.
+pub(super) fn accepted(reply: &Response, recipient: &Address) -> Report {
+    Report::Accepted {
+        reply: words(reply, recipient),
+        kept: None,
+    }
+}
+
+/// The attempt failed.
+pub(super) fn failed(failure: &Failure, recipient: &Address) -> Report {
+    let error = describe(failure, recipient);
+    match (&failure.cause, failure.stage) {
+        (Cause::OutOfTime, _) => Report::Abandoned,
+        (Cause::Refused(reply), stage) => refused(stage, reply, error),
+        (_, Stage::Accept) => Report::InDoubt { error },
+        _ => transient(error, Blame::Target),
+    }
+}
+
+fn refused(stage: Stage, reply: &Response, error: String) -> Report {
+    let code = u16::from(reply.code());
+    // 421 is "I am closing"; 53x are about our login, which no message can mend.
+    let is_about_us = matches!(code, 421 | 530 | 534 | 535 | 538);
+    // A refusal of EHLO for good is a verdict on what we are, and stays one.
+    let names_nobody = stage < Stage::Mail && (stage != Stage::Hello || code < 500);
+    if is_about_us || names_nobody {
+        transient(error, Blame::Target)
+    } else if code < 500 || is_full_mailbox(stage, reply) {
+        transient(error, Blame::Message)
+    } else {
+        Report::Permanent { error }
+    }
+}
+
+/// A mailbox that is full today may be emptied before the deadline. A bare 552 to RCPT says the same; to the message
+/// it means that the message is too large.
+fn is_full_mailbox(stage: Stage, reply: &Response) -> bool {
+    match enhanced(reply) {
+        Some(code) => code == "5.2.2",
+        None => stage == Stage::Recipient && reply.has_code(552),
+    }
+}
+
+/// The enhanced status code (RFC 2034), if the relay gives one.
+fn enhanced(reply: &Response) -> Option<&str> {
+    let word = reply.first_word()?;
+    let is_code = word.split('.').count() == 3 && word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    is_code.then_some(word)
+}
+
+fn transient(error: String, of: Blame) -> Report {
+    Report::Transient {
+        error,
+        of,
+        retry_after: None,
+    }
+}
+
+fn describe(failure: &Failure, recipient: &Address) -> String {
+    let stage = failure.stage.as_str();
+    match &failure.cause {
+        Cause::Refused(reply) => format!("refused at {stage}: {}", words(reply, recipient)),
+        Cause::Unexpected(reply) => format!("unexpected reply at {stage}: {}", words(reply, recipient)),
+        Cause::Missing(what) => format!("the relay does not offer {what}"),
+        Cause::Lost(error) => format!(
+            "connection lost at {stage}: {}",
+            redact(&error.to_string(), recipient)
+        ),
+        Cause::TimedOut => format!("timed out at {stage}"),
+        Cause::OutOfTime => format!("no time left at {stage}"),
+    }
+}
+
+fn words(reply: &Response, recipient: &Address) -> String {
+    let text: Vec<_> = reply.message().collect();
+    let mut words = reply.code().to_string();
+    let said = redact(&text.join(" "), recipient);
+    if !said.is_empty() {
+        write!(words, " {said}").expect("a string takes every write");
+    }
+    words
+}
+
+/// Takes out whatever looks like an address or names the recipient.
+fn redact(text: &str, recipient: &Address) -> String {
+    let kept = text.split_whitespace().map(|word| {
+        if names_somebody(word, recipient) {
+            "[address]".to_owned()
+        } else {
+            printable(word)
+        }
+    });
+    kept.collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .take(MAX_TEXT)
+        .collect()
+}
+
+/// An address, plain or encoded, or the recipient's local part standing alone (`<jo>`, `bounce+jo=example.org`).
+fn names_somebody(word: &str, recipient: &Address) -> bool {
+    let local = recipient.user();
+    let is_local = |part: &str| part.eq_ignore_ascii_case(local);
+    let word = word.trim_matches(|c: char| "<>()[]{},;:'\"".contains(c));
+    word.contains('@') || word.contains("%40") || is_local(word) || word.split(['=', '+', ':']).any(is_local)
+}
+
+fn printable(word: &str) -> String {
+    word.chars().filter(|c| !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TARGET: &str = "target";
+    const MESSAGE: &str = "message";
+    const PERMANENT: &str = "permanent";
+    const DOUBT: &str = "in doubt";
+    const ABANDONED: &str = "abandoned";
+
+    fn jo() -> Address {
+        "jo.doe@example.org".parse().unwrap()
+    }
+
+    fn class(report: &Report) -> &'static str {
+        match report {
+            Report::Transient {
+                of: Blame::Target, ..
+            } => TARGET,
+            Report::Transient {
+                of: Blame::Message, ..
+            } => MESSAGE,
+            Report::Permanent { .. } => PERMANENT,
+            Report::InDoubt { .. } => DOUBT,
+            Report::Abandoned => ABANDONED,
+            Report::Accepted { .. } => "accepted",
+        }
+    }
+
+    fn class_of(stage: Stage, cause: Cause) -> &'static str {
+        class(&failed(&Failure { stage, cause }, &jo()))
+    }
+
+    fn reply(line: &str) -> Response {
+        format!("{line}\r\n").parse().expect("the table holds replies")
+    }
+
+    #[test]
+    fn every_reply_class_has_its_verdict() {
+        let table = [
+            (Stage::Greeting, "554 5.7.1 no service for you", TARGET),
+            (Stage::Greeting, "421 busy", TARGET),
+            (Stage::Hello, "451 try later", TARGET),
+            (Stage::Hello, "550 bad name", PERMANENT),
+            (Stage::Tls, "454 4.7.0 TLS not available", TARGET),
+            (Stage::Auth, "535 5.7.8 bad credentials", TARGET),
+            (Stage::Auth, "534 5.7.9 too weak", TARGET),
+            (Stage::Auth, "454 4.7.0 temporary failure", TARGET),
+            (Stage::Auth, "504 5.5.4 no such mechanism", TARGET),
+            (Stage::Mail, "530 5.7.0 authenticate first", TARGET),
+            (Stage::Mail, "451 4.3.0 local error", MESSAGE),
+            (Stage::Mail, "553 5.1.8 sender refused", PERMANENT),
+            (Stage::Recipient, "421 4.7.0 too many", TARGET),
+            (Stage::Recipient, "450 4.2.0 greylisted", MESSAGE),
+            (Stage::Recipient, "451 4.7.1 try again", MESSAGE),
+            (Stage::Recipient, "452 4.2.2 full", MESSAGE),
+            (Stage::Recipient, "450 4.4.1 unreachable", MESSAGE),
+            (Stage::Recipient, "550 5.1.1 no such user", PERMANENT),
+            (Stage::Recipient, "550 5.2.1 disabled", PERMANENT),
+            (Stage::Recipient, "553 5.1.3 bad address", PERMANENT),
+            (Stage::Recipient, "552 5.2.2 mailbox full", MESSAGE),
+            (Stage::Recipient, "550 5.2.2 mailbox full", MESSAGE),
+            (Stage::Recipient, "552 mailbox full", MESSAGE),
+            (Stage::Recipient, "554 5.7.1 relaying denied", PERMANENT),
+            (Stage::Data, "451 4.3.0 later", MESSAGE),
+            (Stage::Data, "554 no valid recipients", PERMANENT),
+            (Stage::Accept, "451 4.7.1 greylisted", MESSAGE),
+            (Stage::Accept, "421 closing", TARGET),
+            (Stage::Accept, "552 5.3.4 too large", PERMANENT),
+            (Stage::Accept, "552 too large", PERMANENT),
+            (Stage::Accept, "552 5.2.2 mailbox full", MESSAGE),
+            (Stage::Accept, "554 5.7.1 spam", PERMANENT),
+        ];
+        for (stage, line, expected) in table {
+            assert_eq!(
+                class_of(stage, Cause::Refused(reply(line))),
+                expected,
+                "{stage:?} {line}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_loss_is_in_doubt_only_after_the_final_dot() {
+        let stages = [
+            Stage::Connect,
+            Stage::Tls,
+            Stage::Greeting,
+            Stage::Mail,
+            Stage::Data,
+            Stage::Body,
+        ];
+        for stage in stages {
+            assert_eq!(
+                class_of(stage, Cause::Lost(std::io::ErrorKind::BrokenPipe.into())),
+                TARGET
+            );
+            assert_eq!(class_of(stage, Cause::TimedOut), TARGET);
+            assert_eq!(class_of(stage, Cause::Unexpected(reply("250 what"))), TARGET);
+        }
+        assert_eq!(
+            class_of(Stage::Accept, Cause::Lost(std::io::ErrorKind::BrokenPipe.into())),
+            DOUBT
+        );
+        assert_eq!(class_of(Stage::Accept, Cause::TimedOut), DOUBT);
+        assert_eq!(
+            class_of(Stage::Accept, Cause::Unexpected(reply("354 what"))),
+            DOUBT
+        );
+        assert_eq!(class_of(Stage::Accept, Cause::OutOfTime), ABANDONED);
+        assert_eq!(class_of(Stage::Permit, Cause::OutOfTime), ABANDONED);
+    }
+
+    #[test]
+    fn replies_are_kept_without_addresses() {
+        for (said, kept) in [
+            ("2.0.0 Ok: queued as 4XyZ", "250 2.0.0 Ok: queued as 4XyZ"),
+            ("<jo.doe@example.org>: unknown", "250 [address] unknown"),
+            ("user <Jo.Doe> unknown", "250 user [address] unknown"),
+            ("bounce+jo.doe=example.org went", "250 [address] went"),
+            ("jo.doe=example.org went", "250 [address] went"),
+            (
+                "see https://example.org/?r=jo%40example.org now",
+                "250 see [address] now",
+            ),
+        ] {
+            assert_eq!(words(&reply(&format!("250 {said}")), &jo()), kept);
+        }
+        let long = words(&reply(&format!("250 {}", "x".repeat(1_000))), &jo());
+        assert_eq!(long.len(), "250 ".len() + MAX_TEXT);
+    }
+}

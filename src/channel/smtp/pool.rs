@@ -1,0 +1,225 @@
+//! Connections to the relay: never more than the permits, reused while they are fresh, closed when nobody needs them.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::Weak;
+use std::time::Duration;
+
+use lettre::transport::smtp::response::Response;
+use tokio::sync::Semaphore;
+use tokio::sync::SemaphorePermit;
+
+use crate::channel::Deadline;
+use crate::channel::Report;
+use crate::channel::email::Letter;
+use crate::channel::smtp::Config;
+use crate::channel::smtp::Tls;
+use crate::channel::smtp::TlsError;
+use crate::channel::smtp::classify;
+use crate::channel::smtp::connection::Connection;
+use crate::channel::smtp::stage::Cause;
+use crate::channel::smtp::stage::Failure;
+use crate::channel::smtp::stage::Stage;
+use crate::channel::smtp::stage::Steps;
+use crate::channel::smtp::tls::Encryption;
+use crate::clock::Clock;
+
+/// Relays and the machines between forget connections; one used this recently is taken as it is.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// Many relays end a session after a number of messages; we part before they do.
+const MAX_TRANSACTIONS: u32 = 100;
+
+/// Saying goodbye is a courtesy and may not hold anybody up.
+const QUIT_LIMIT: Duration = Duration::from_secs(1);
+
+/// One relay and the connections to it.
+#[derive(Debug)]
+pub struct Relay {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: Config,
+    encryption: Option<Encryption>,
+    clock: Arc<dyn Clock>,
+    permits: Semaphore,
+    idle: Mutex<Idle>,
+}
+
+/// Who holds a permit holds at most one connection, taken from here or new: those in use and those here are together
+/// never more than the permits.
+#[derive(Default)]
+struct Idle {
+    connections: Vec<Connection>,
+    /// Whether a task is running that closes what nobody uses.
+    watched: bool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Relay {
+    /// Prepares for the relay; nothing is connected yet.
+    ///
+    /// # Errors
+    /// When TLS is asked for and cannot be set up.
+    pub fn new(config: Config, clock: Arc<dyn Clock>) -> Result<Self, TlsError> {
+        let encryption = match config.tls {
+            Tls::None => None,
+            Tls::Starttls | Tls::Implicit => Some(Encryption::for_relay(&config)?),
+        };
+        let shared = Shared {
+            permits: Semaphore::new(config.connections),
+            idle: Mutex::default(),
+            config,
+            encryption,
+            clock,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// How many messages can be on their way at once.
+    pub fn permits(&self) -> usize {
+        self.shared.config.connections
+    }
+
+    /// How the relay is reached.
+    pub(crate) fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// Hands one message over.
+    pub async fn submit(&self, letter: &Letter, deadline: Deadline) -> Report {
+        let steps = Steps {
+            clock: &*self.shared.clock,
+            timeouts: &self.shared.config.timeouts,
+            deadline,
+        };
+        match self.attempt(&steps, letter).await {
+            Ok(reply) => classify::accepted(&reply, &letter.to),
+            Err(failure) => classify::failed(&failure, &letter.to),
+        }
+    }
+
+    async fn attempt(&self, steps: &Steps<'_>, letter: &Letter) -> Result<Response, Failure> {
+        let _permit = self.permit(steps).await?;
+        let mut connection = self.connection(steps).await?;
+        let mut begun = connection.begin(steps, letter).await;
+        if begun.is_err() && connection.transactions > 0 {
+            // It may have died of age, or have had enough of us: that says nothing about the relay or the message.
+            drop(connection);
+            connection = self.open(steps).await?;
+            begun = connection.begin(steps, letter).await;
+        }
+        let outcome = match begun {
+            Ok(()) => connection.finish(steps, letter).await,
+            Err(failure) => Err(failure),
+        };
+        self.release(connection, outcome.as_ref().err()).await;
+        outcome
+    }
+
+    async fn permit(&self, steps: &Steps<'_>) -> Result<SemaphorePermit<'_>, Failure> {
+        let waiting = async { self.shared.permits.acquire().await.map_err(std::io::Error::other) };
+        let permit = steps.run(Stage::Permit, waiting).await;
+        // Waiting for each other is not the relay's fault.
+        permit.map_err(|failure| Failure {
+            cause: Cause::OutOfTime,
+            ..failure
+        })
+    }
+
+    async fn connection(&self, steps: &Steps<'_>) -> Result<Connection, Failure> {
+        let idle = self.shared.idle().connections.pop();
+        let Some(mut connection) = idle else {
+            return self.open(steps).await;
+        };
+        let age = self.shared.clock.elapsed().saturating_sub(connection.used_at);
+        if (age > FRESH || connection.in_transaction) && connection.reset(steps).await.is_err() {
+            drop(connection);
+            return self.open(steps).await;
+        }
+        Ok(connection)
+    }
+
+    async fn open(&self, steps: &Steps<'_>) -> Result<Connection, Failure> {
+        Connection::open(&self.shared.config, self.shared.encryption.as_ref(), steps).await
+    }
+
+    async fn release(&self, mut connection: Connection, failure: Option<&Failure>) {
+        if failure.is_some_and(|failure| !failure.leaves_dialogue_in_step()) {
+            return;
+        }
+        connection.transactions += 1;
+        connection.in_transaction = failure.is_some();
+        connection.used_at = self.shared.clock.elapsed();
+        if connection.transactions >= MAX_TRANSACTIONS {
+            quit(connection).await;
+            return;
+        }
+        let was_watched = {
+            let mut idle = self.shared.idle();
+            idle.connections.push(connection);
+            std::mem::replace(&mut idle.watched, true)
+        };
+        if !was_watched {
+            tokio::spawn(close_unused(Arc::downgrade(&self.shared)));
+        }
+    }
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().expect("no holder panics")
+    }
+
+    /// Takes out what has not been used for a while. Nobody watches any longer once nothing is left.
+    fn take_unused(&self) -> (Vec<Connection>, bool) {
+        let now = self.clock.elapsed();
+        let limit = self.config.timeouts.idle;
+        let mut idle = self.idle();
+        let unused = idle
+            .connections
+            .extract_if(.., |connection| now.saturating_sub(connection.used_at) >= limit)
+            .collect();
+        idle.watched = !idle.connections.is_empty();
+        (unused, idle.watched)
+    }
+}
+
+/// Closes connections that nobody uses; ends when there are none, or when the relay is gone.
+async fn close_unused(relay: Weak<Shared>) {
+    let mut watched = true;
+    while watched {
+        let Some((clock, pause)) = relay
+            .upgrade()
+            .map(|relay| (relay.clock.clone(), relay.config.timeouts.idle))
+        else {
+            return;
+        };
+        clock.sleep(pause).await;
+        let Some((unused, more)) = relay.upgrade().map(|relay| relay.take_unused()) else {
+            return;
+        };
+        watched = more;
+        for connection in unused {
+            quit(connection).await;
+        }
+    }
+}
+
+async fn quit(connection: Connection) {
+    // Whatever comes of it, the connection is closed.
+    tokio::time::timeout(QUIT_LIMIT, connection.dialogue.quit())
+        .await
+        .ok();
+}
