@@ -547,6 +547,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Edits again, without a change, up to `limit` groups of `owner` (of everybody if none) after the cursor (owner,
     /// uid), in that order. Returns what was withdrawn and claimed, and the next cursor while there is more.
+    #[expect(clippy::too_many_arguments, reason = "five, and the receiver")]
     async fn edit_groups(
         &self,
         owner: Option<&OwnerId>,
@@ -595,6 +596,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The batched fire-check: of the claims given, those that are still `session`'s at that generation are judged,
     /// and moved to `sending` under `token` or to history. Repeating it with the same token after a lost answer
     /// returns the same grants. Successors due within `near` are claimed at once.
+    #[expect(clippy::too_many_arguments, reason = "five, and the receiver")]
     async fn fire_check(
         &self,
         session: SessionId,

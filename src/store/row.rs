@@ -1,1 +1,324 @@
+//! From rows to values and back. Nothing else converts instants, names of enumerations or ids, so that both dialects
+//! mean the same, and a value that makes no sense becomes [`StoreError::Corrupt`] with its table, row and column.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
+use chrono::DateTime;
+use chrono::Utc;
+use serde::Serialize;
+use sqlx::Decode;
+use sqlx::Row;
+use sqlx::Sqlite;
+use sqlx::Type;
+use sqlx::sqlite::SqliteRow;
+
+use crate::store::Alarm;
+use crate::store::Claimed;
+use crate::store::Delivery;
+use crate::store::EventCopy;
+use crate::store::EventKey;
+use crate::store::KeptMessage;
+use crate::store::OutboxEntry;
+use crate::store::Owner;
+use crate::store::StoreError;
+use crate::store::Version;
+use crate::trigger::AlarmIdentity;
+use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
+use crate::trigger::OwnerId;
+use crate::trigger::Place;
+use crate::trigger::SessionId;
+use crate::trigger::Trigger;
+use crate::trigger::TriggerId;
+use crate::trigger::Wish;
+
+/// Milliseconds since 1970. What is finer is cut.
+pub fn millis(instant: DateTime<Utc>) -> i64 {
+    instant.timestamp_millis()
+}
+
+/// The instant of these milliseconds. The last one stands for "after everything" and comes back as what it was.
+pub fn instant(millis: i64) -> Option<DateTime<Utc>> {
+    if millis == DateTime::<Utc>::MAX_UTC.timestamp_millis() {
+        return Some(DateTime::<Utc>::MAX_UTC);
+    }
+    DateTime::from_timestamp_millis(millis)
+}
+
+/// The text of a list that a statement unfolds again with `json_each`.
+pub(in crate::store) fn list<T: Serialize>(items: &[T]) -> String {
+    serde_json::to_string(items).expect("text, numbers and arrays of them always have a JSON form")
+}
+
+/// A row of a named table.
+#[derive(Clone, Copy)]
+pub struct Columns<'r> {
+    table: &'static str,
+    key: &'static str,
+    row: &'r SqliteRow,
+}
+
+impl<'r> Columns<'r> {
+    /// A row of `table`, named in complaints by its column `key`.
+    pub const fn new(table: &'static str, key: &'static str, row: &'r SqliteRow) -> Self {
+        Self { table, key, row }
+    }
+
+    /// A value as the database holds it.
+    pub fn value<T: Decode<'r, Sqlite> + Type<Sqlite>>(&self, column: &str) -> Result<T, StoreError> {
+        self.row
+            .try_get(column)
+            .map_err(|error| self.corrupt(column, error))
+    }
+
+    /// An instant.
+    pub fn instant(&self, column: &str) -> Result<DateTime<Utc>, StoreError> {
+        let found = self.value(column)?;
+        instant(found).ok_or_else(|| self.corrupt(column, format!("`{found}` is no instant")))
+    }
+
+    /// An instant that may be missing.
+    pub fn instant_if_any(&self, column: &str) -> Result<Option<DateTime<Utc>>, StoreError> {
+        match self.value::<Option<i64>>(column)? {
+            None => Ok(None),
+            Some(_) => self.instant(column).map(Some),
+        }
+    }
+
+    /// A value written as text.
+    pub fn name<T: FromStr<Err: Display>>(&self, column: &str) -> Result<T, StoreError> {
+        let found: &str = self.value(column)?;
+        found.parse().map_err(|error| self.corrupt(column, error))
+    }
+
+    /// A number that is never negative.
+    pub fn number<T: TryFrom<i64, Error: Display>>(&self, column: &str) -> Result<T, StoreError> {
+        let found: i64 = self.value(column)?;
+        T::try_from(found).map_err(|error| self.corrupt(column, error))
+    }
+
+    /// A trigger id.
+    pub fn id(&self) -> Result<TriggerId, StoreError> {
+        let found: &[u8] = self.value("id")?;
+        let id = found.try_into().map_err(|error| self.corrupt("id", error))?;
+        Ok(TriggerId(id))
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
+        let found: &str = self.value(column)?;
+        serde_json::from_str(found).map_err(|error| self.corrupt(column, error))
+    }
+
+    fn corrupt(&self, column: &str, reason: impl Display) -> StoreError {
+        let row = self
+            .row
+            .try_get::<String, _>(self.key)
+            .or_else(|_| self.row.try_get::<i64, _>(self.key).map(|key| key.to_string()))
+            .or_else(|_| self.row.try_get::<&[u8], _>(self.key).map(hex))
+            .unwrap_or_default();
+        StoreError::Corrupt {
+            table: self.table,
+            row,
+            reason: format!("column {column}: {reason}"),
+        }
+    }
+
+    fn wish(&self) -> Result<Wish, StoreError> {
+        Ok(Wish {
+            owner: OwnerId(self.value("owner")?),
+            event_uid: self.value("event_uid")?,
+            identity: AlarmIdentity(self.value("identity")?),
+            channel: self.name("channel")?,
+            recipient: self.name("recipient")?,
+        })
+    }
+
+    fn place(&self) -> Result<Place, StoreError> {
+        Ok(Place {
+            trigger_at: self.instant("trigger_at")?,
+            occurrence: self.instant("occurrence")?,
+            repeat: self.number("repeat")?,
+        })
+    }
+}
+
+/// Bytes as hexadecimal digits, for complaints about ids that are none.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+        text
+    })
+}
+
+/// Reads a row of `alarm_trigger`.
+pub fn trigger(row: &SqliteRow) -> Result<Trigger, StoreError> {
+    let columns = Columns::new("alarm_trigger", "id", row);
+    Ok(Trigger {
+        id: columns.id()?,
+        wish: columns.wish()?,
+        place: columns.place()?,
+        due_at: columns.instant("due_at")?,
+        expires_at: columns.instant("expires_at")?,
+        has_more: columns.value("has_more")?,
+        state: columns.name("state")?,
+        processed: columns.instant_if_any("processed")?,
+        session: columns.value::<Option<i64>>("session")?.map(SessionId),
+        generation: columns.value("generation")?,
+        attempts: columns.number("attempts")?,
+        attempt_token: columns.value::<Option<i64>>("attempt_token")?.map(AttemptToken),
+        attempt_started: columns.instant_if_any("attempt_started")?,
+        withdrawn: columns.value("withdrawn")?,
+        last_error: columns.value("last_error")?,
+    })
+}
+
+/// Reads what a holder needs from a row of `alarm_trigger`.
+pub fn claimed(row: &SqliteRow) -> Result<Claimed, StoreError> {
+    let columns = Columns::new("alarm_trigger", "id", row);
+    Ok(Claimed {
+        id: columns.id()?,
+        generation: columns.value("generation")?,
+        due_at: columns.instant("due_at")?,
+        channel: columns.name("channel")?,
+    })
+}
+
+/// Reads a row of `alarm`.
+pub fn alarm(row: &SqliteRow) -> Result<Alarm, StoreError> {
+    let columns = Columns::new("alarm", "event_uid", row);
+    let served_through = match columns.instant_if_any("served_trigger_at")? {
+        None => None,
+        Some(trigger_at) => Some(Place {
+            trigger_at,
+            occurrence: columns.instant("served_occurrence")?,
+            repeat: columns.number("served_repeat")?,
+        }),
+    };
+    Ok(Alarm {
+        wish: columns.wish()?,
+        served_through,
+    })
+}
+
+/// Reads a row of `event`.
+pub fn copy(row: &SqliteRow) -> Result<EventCopy, StoreError> {
+    let columns = Columns::new("event", "row_id", row);
+    Ok(EventCopy {
+        at: EventKey {
+            source: columns.value("source")?,
+            key: columns.value("key")?,
+            owner: OwnerId(columns.value("owner")?),
+        },
+        uid: columns.value("uid")?,
+        version: columns.value::<Option<String>>("version")?.map(Version),
+        ics: columns.value("ics")?,
+        deleted_at: columns.instant_if_any("deleted_at")?,
+        quarantine: columns.value("quarantine")?,
+        changed_at: columns.instant("changed_at")?,
+    })
+}
+
+/// Reads a row of `owner`.
+pub fn owner(row: &SqliteRow) -> Result<Owner, StoreError> {
+    let columns = Columns::new("owner", "id", row);
+    let muted: Vec<String> = columns.json("muted")?;
+    Ok(Owner {
+        id: OwnerId(columns.value("id")?),
+        email: columns.value("email")?,
+        addresses: columns.json("addresses")?,
+        phone: columns.value("phone")?,
+        time_zone: columns.value("time_zone")?,
+        locale: columns.value("locale")?,
+        enabled: columns.value("enabled")?,
+        muted: muted
+            .iter()
+            .map(|name| name.parse::<ChannelKind>())
+            .collect::<Result<_, _>>()
+            .map_err(|error| columns.corrupt("muted", error))?,
+    })
+}
+
+/// Reads a row of `delivery`.
+pub fn delivery(row: &SqliteRow) -> Result<Delivery, StoreError> {
+    let columns = Columns::new("delivery", "id", row);
+    Ok(Delivery {
+        id: columns.id()?,
+        wish: columns.wish()?,
+        place: columns.place()?,
+        outcome: columns.name("outcome")?,
+        reason: columns.name("reason")?,
+        detail: columns.value("detail")?,
+        attempts: columns.number("attempts")?,
+        count: columns.number("count")?,
+        handed_over_at: columns.instant_if_any("handed_over_at")?,
+        recorded_at: columns.instant("recorded_at")?,
+    })
+}
+
+/// Reads a row of `outbox`.
+pub fn outbox_entry(row: &SqliteRow) -> Result<OutboxEntry, StoreError> {
+    let columns = Columns::new("outbox", "id", row);
+    Ok(OutboxEntry {
+        id: columns.id()?,
+        owner: OwnerId(columns.value("owner")?),
+        handed_over_at: columns.instant("handed_over_at")?,
+        message: KeptMessage {
+            to: columns.value("recipient")?,
+            subject: columns.value("subject")?,
+            text: columns.value("text")?,
+            raw: columns.value("raw")?,
+        },
+    })
+}
+
+/// Which failures pass by themselves. The messages of the database name tables and columns, never values.
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::Io(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => Self::Unavailable(error.to_string()),
+            sqlx::Error::Database(cause) if passes(cause.as_ref()) => Self::Unavailable(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Busy, locked, out of memory, read-only, I/O error, full, cannot open (SQLite's primary result codes).
+fn passes(cause: &dyn sqlx::error::DatabaseError) -> bool {
+    let code = cause.code().and_then(|code| code.parse::<i32>().ok());
+    code.is_some_and(|code| matches!(code & 0xff, 5 | 6 | 7 | 8 | 10 | 13 | 14))
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::SubsecRound;
+
+    use super::*;
+    use crate::trigger::outcome::Outcome;
+
+    #[test]
+    fn the_place_before_everything_comes_back_as_it_was() {
+        let place = Place::just_before(DateTime::UNIX_EPOCH);
+
+        assert_eq!(instant(millis(place.trigger_at)), Some(place.trigger_at));
+        assert_eq!(instant(millis(place.occurrence)), Some(place.occurrence));
+    }
+
+    #[test]
+    fn an_instant_is_cut_to_milliseconds() {
+        let fine = DateTime::from_timestamp_nanos(1_764_291_600_123_456_789);
+
+        assert_eq!(instant(millis(fine)), Some(fine.trunc_subsecs(3)));
+    }
+
+    #[test]
+    fn the_ranks_that_statements_take_for_a_hand_over_are_those_of_hand_overs() {
+        for outcome in Outcome::ALL {
+            assert_eq!(outcome.is_hand_over(), outcome.rank() >= 2, "{outcome}");
+        }
+    }
+}

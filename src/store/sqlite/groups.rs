@@ -1,0 +1,239 @@
+//! Groups: everything of one event UID of one owner, read in one statement per table however many groups there are.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+use sqlx::Row;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+
+use crate::store::Alarm;
+use crate::store::EventCopy;
+use crate::store::Group;
+use crate::store::Owner;
+use crate::store::StoreError;
+use crate::store::row;
+use crate::store::row::Columns;
+use crate::store::row::list;
+use crate::store::row::millis;
+use crate::store::sqlite::ledger;
+use crate::trigger::OwnerId;
+use crate::trigger::Trigger;
+use crate::trigger::TriggerId;
+
+/// The name of a group.
+pub type GroupKey = (OwnerId, String);
+
+/// Rows by group. A row that cannot be read spoils its group.
+pub type ByGroup<T> = BTreeMap<GroupKey, Result<Vec<T>, StoreError>>;
+
+/// How far back hand-overs are looked for at the least: longer than any trigger is planned into the past.
+const LATELY: TimeDelta = TimeDelta::hours(1);
+
+/// What is done with triggers that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    /// They are moved to history, and the group goes on without them.
+    SetAside,
+    /// They spoil their group.
+    Report,
+}
+
+/// Reads groups. A group without an owner is not there; one with an unreadable row is an error of its own.
+pub async fn load(
+    conn: &mut SqliteConnection,
+    keys: &BTreeSet<GroupKey>,
+    unreadable: Unreadable,
+    now: DateTime<Utc>,
+) -> Result<Vec<(GroupKey, Result<Group, StoreError>)>, StoreError> {
+    let owners = owners(conn, keys.iter().map(|(owner, _)| owner)).await?;
+    let mut copies = copies(conn, keys).await?;
+    let mut alarms = alarms(conn, keys).await?;
+    let mut triggers = triggers(conn, keys, unreadable, now).await?;
+    let since = keys.iter().map(|key| {
+        let places = of(&alarms, key).iter().filter_map(|alarm| alarm.served_through);
+        let owed = of(&triggers, key).iter().map(|trigger| trigger.place);
+        (key, oldest(places.chain(owed).map(|place| place.trigger_at), now))
+    });
+    let since: Vec<_> = since.collect();
+    let mut handed_over = handed_over(conn, &since).await?;
+    let mut groups = Vec::with_capacity(keys.len());
+    for key in keys {
+        let owner = match owners.get(&key.0) {
+            None => continue,
+            Some(Err(complaint)) => Err(again(complaint)),
+            Some(Ok(owner)) => Ok(owner.clone()),
+        };
+        let group = || {
+            Ok(Group {
+                owner: owner?,
+                uid: key.1.clone(),
+                copies: copies.remove(key).unwrap_or(Ok(Vec::new()))?,
+                alarms: alarms.remove(key).unwrap_or(Ok(Vec::new()))?,
+                triggers: triggers.remove(key).unwrap_or(Ok(Vec::new()))?,
+                handed_over: handed_over.remove(key).unwrap_or(Ok(Vec::new()))?,
+            })
+        };
+        groups.push((key.clone(), group()));
+    }
+    Ok(groups)
+}
+
+fn of<'a, T>(rows: &'a ByGroup<T>, key: &GroupKey) -> &'a [T] {
+    rows.get(key)
+        .and_then(|rows| rows.as_deref().ok())
+        .unwrap_or_default()
+}
+
+/// From when on hand-overs of a group matter: whatever follows one of these places may have been handed over before.
+pub fn oldest(places: impl Iterator<Item = DateTime<Utc>>, now: DateTime<Utc>) -> DateTime<Utc> {
+    places.fold(now - LATELY, DateTime::min)
+}
+
+/// The same complaint for one more group.
+pub fn again(complaint: &StoreError) -> StoreError {
+    match complaint {
+        StoreError::Corrupt { table, row, reason } => StoreError::Corrupt {
+            table,
+            row: row.clone(),
+            reason: reason.clone(),
+        },
+        other => StoreError::Failed(other.to_string()),
+    }
+}
+
+/// Reads owners.
+pub async fn owners(
+    conn: &mut SqliteConnection,
+    ids: impl Iterator<Item = &OwnerId>,
+) -> Result<BTreeMap<OwnerId, Result<Owner, StoreError>>, StoreError> {
+    let ids: BTreeSet<&str> = ids.map(|id| id.0.as_str()).collect();
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let rows = sqlx::query(
+        "-- owners
+         SELECT * FROM owner WHERE id IN (SELECT value FROM json_each(?1))",
+    )
+    .bind(list(&ids))
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| Ok((OwnerId(row.try_get("id")?), row::owner(row))))
+        .collect()
+}
+
+/// Reads the copies of groups that are not deleted, ordered by source and key.
+pub async fn copies(
+    conn: &mut SqliteConnection,
+    keys: &BTreeSet<GroupKey>,
+) -> Result<ByGroup<EventCopy>, StoreError> {
+    let rows = sqlx::query(
+        "-- copies
+         SELECT e.*, e.uid AS event_uid
+         FROM json_each(?1) AS j CROSS JOIN event AS e ON e.owner = j.value ->> 0 AND e.uid = j.value ->> 1
+         WHERE e.deleted_at IS NULL
+         ORDER BY e.source, e.key",
+    )
+    .bind(listed(keys))
+    .fetch_all(conn)
+    .await?;
+    grouped(&rows, row::copy)
+}
+
+/// Reads the wishes of groups.
+pub async fn alarms(
+    conn: &mut SqliteConnection,
+    keys: &BTreeSet<GroupKey>,
+) -> Result<ByGroup<Alarm>, StoreError> {
+    let rows = sqlx::query(
+        "-- alarms
+         SELECT a.*
+         FROM json_each(?1) AS j CROSS JOIN alarm AS a ON a.owner = j.value ->> 0 AND a.event_uid = j.value ->> 1",
+    )
+    .bind(listed(keys))
+    .fetch_all(conn)
+    .await?;
+    grouped(&rows, row::alarm)
+}
+
+async fn triggers(
+    conn: &mut SqliteConnection,
+    keys: &BTreeSet<GroupKey>,
+    unreadable: Unreadable,
+    now: DateTime<Utc>,
+) -> Result<ByGroup<Trigger>, StoreError> {
+    let mut rows = sqlx::query(
+        "-- triggers
+         SELECT t.*
+         FROM json_each(?1) AS j
+         CROSS JOIN alarm_trigger AS t ON t.owner = j.value ->> 0 AND t.event_uid = j.value ->> 1
+         ORDER BY t.id",
+    )
+    .bind(listed(keys))
+    .fetch_all(&mut *conn)
+    .await?;
+    if unreadable == Unreadable::SetAside {
+        let mut spoilt = Vec::new();
+        for (at, row) in rows.iter().enumerate() {
+            if let Err(complaint) = row::trigger(row) {
+                ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?;
+                spoilt.push(at);
+            }
+        }
+        for at in spoilt.into_iter().rev() {
+            rows.remove(at);
+        }
+    }
+    grouped(&rows, row::trigger)
+}
+
+/// Reads which triggers of groups were handed over, with a trigger instant at or after the one given.
+pub async fn handed_over(
+    conn: &mut SqliteConnection,
+    since: &[(&GroupKey, DateTime<Utc>)],
+) -> Result<ByGroup<TriggerId>, StoreError> {
+    let listed: Vec<_> = since
+        .iter()
+        .map(|((owner, uid), since)| (owner.0.as_str(), uid.as_str(), millis(*since)))
+        .collect();
+    let rows = sqlx::query(
+        "-- handed_over
+         SELECT d.id, d.owner, d.event_uid
+         FROM json_each(?1) AS j
+         CROSS JOIN delivery AS d
+             ON d.owner = j.value ->> 0 AND d.event_uid = j.value ->> 1 AND d.trigger_at >= j.value ->> 2
+         WHERE d.rank >= 2
+         ORDER BY d.trigger_at, d.id",
+    )
+    .bind(list(&listed))
+    .fetch_all(conn)
+    .await?;
+    grouped(&rows, |row| Columns::new("delivery", "id", row).id())
+}
+
+fn listed(keys: &BTreeSet<GroupKey>) -> String {
+    let keys: Vec<_> = keys
+        .iter()
+        .map(|(owner, uid)| (owner.0.as_str(), uid.as_str()))
+        .collect();
+    list(&keys)
+}
+
+fn grouped<T>(
+    rows: &[SqliteRow],
+    read: impl Fn(&SqliteRow) -> Result<T, StoreError>,
+) -> Result<ByGroup<T>, StoreError> {
+    let mut groups = ByGroup::new();
+    for row in rows {
+        let key = (OwnerId(row.try_get("owner")?), row.try_get("event_uid")?);
+        let group = groups.entry(key).or_insert(Ok(Vec::new()));
+        match (group.as_mut(), read(row)) {
+            (Ok(members), Ok(member)) => members.push(member),
+            (Ok(_), Err(complaint)) => *group = Err(complaint),
+            (Err(_), _) => {}
+        }
+    }
+    Ok(groups)
+}

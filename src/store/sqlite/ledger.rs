@@ -1,0 +1,251 @@
+//! History: the ledger that nothing is sent twice. A row only moves forward: what may have been handed over is replaced
+//! only by an outcome that knows more ([`Outcome::rank`], kept beside the outcome so that statements can compare it);
+//! anything else is replaced by what became of the trigger when it was owed again.
+
+use chrono::DateTime;
+use chrono::Utc;
+use sqlx::SqliteConnection;
+use tracing::error;
+
+use crate::store::Record;
+use crate::store::StoreError;
+use crate::store::row::hex;
+use crate::store::row::list;
+use crate::store::row::millis;
+use crate::trigger::AttemptToken;
+use crate::trigger::TriggerId;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
+
+/// How long what another side said may be in history, in characters.
+const LONGEST_DETAIL: usize = 500;
+
+/// What became of a trigger whose row still exists.
+#[derive(Debug, Clone)]
+pub struct Ending {
+    /// Which trigger.
+    pub id: TriggerId,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: Reason,
+    /// What the other side said.
+    pub detail: String,
+    /// Attempts to count beyond those the row has.
+    pub attempts: u32,
+    /// When the other side had it.
+    pub handed_over_at: Option<DateTime<Utc>>,
+}
+
+impl Ending {
+    /// An end without an attempt.
+    pub fn plain(id: TriggerId, outcome: Outcome, reason: Reason) -> Self {
+        Self {
+            id,
+            outcome,
+            reason,
+            detail: String::new(),
+            attempts: 0,
+            handed_over_at: None,
+        }
+    }
+
+    fn listed(&self) -> impl serde::Serialize {
+        (
+            self.id.to_string(),
+            self.outcome.as_str(),
+            self.outcome.rank(),
+            self.reason.as_str(),
+            shortened(&self.detail),
+            self.attempts,
+            self.handed_over_at.map(millis),
+        )
+    }
+}
+
+/// Cuts what another side said to what history keeps.
+pub fn shortened(text: &str) -> String {
+    text.chars().filter(|c| *c != '\0').take(LONGEST_DETAIL).collect()
+}
+
+/// Records what became of triggers, from their rows, which stay. An ending of a trigger that has no row any more
+/// improves the history it has, if it knows more.
+pub async fn record_endings(
+    conn: &mut SqliteConnection,
+    endings: &[Ending],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    if endings.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<_> = endings.iter().map(Ending::listed).collect();
+    sqlx::query(
+        "-- record_endings
+         INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
+             outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at)
+         SELECT t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient, t.occurrence, t.trigger_at, t.repeat,
+             j.value ->> 1, j.value ->> 2, j.value ->> 3, j.value ->> 4, t.attempts + (j.value ->> 5), 1,
+             j.value ->> 6, ?2
+         FROM json_each(?1) AS j CROSS JOIN alarm_trigger AS t ON t.id = unhex(j.value ->> 0)
+         WHERE true
+         ON CONFLICT (id) DO UPDATE SET
+             outcome = excluded.outcome, rank = excluded.rank, reason = excluded.reason, detail = excluded.detail,
+             attempts = excluded.attempts, count = excluded.count, recorded_at = excluded.recorded_at,
+             handed_over_at = coalesce(excluded.handed_over_at, handed_over_at)
+         WHERE delivery.rank < 2 OR excluded.rank > delivery.rank",
+    )
+    .bind(list(&listed))
+    .bind(millis(now))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Improves the history of triggers that have no row any more, where the ending knows more.
+pub async fn improve(
+    conn: &mut SqliteConnection,
+    endings: &[Ending],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    if endings.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<_> = endings.iter().map(Ending::listed).collect();
+    sqlx::query(
+        "-- improve
+         UPDATE delivery SET
+             outcome = j.value ->> 1, rank = j.value ->> 2, reason = j.value ->> 3, detail = j.value ->> 4,
+             handed_over_at = coalesce(j.value ->> 6, handed_over_at), recorded_at = ?2
+         FROM json_each(?1) AS j
+         WHERE delivery.id = unhex(j.value ->> 0) AND delivery.rank < (j.value ->> 2)",
+    )
+    .bind(list(&listed))
+    .bind(millis(now))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Records firings that never became triggers. A history row that exists stays.
+pub async fn record_firings(
+    conn: &mut SqliteConnection,
+    records: &[Record],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<_> = records.iter().map(listed_record).collect();
+    sqlx::query(
+        "-- record_firings
+         INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
+             outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at)
+         SELECT unhex(j.value ->> 0), j.value ->> 1, j.value ->> 2, j.value ->> 3, j.value ->> 4, j.value ->> 5,
+             j.value ->> 6, j.value ->> 7, j.value ->> 8, j.value ->> 9, j.value ->> 10, j.value ->> 11, '', 0,
+             j.value ->> 12, NULL, ?2
+         FROM json_each(?1) AS j
+         WHERE true
+         ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(list(&listed))
+    .bind(millis(now))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+fn listed_record(record: &Record) -> impl serde::Serialize + use<> {
+    (
+        TriggerId::derive(&record.wish, &record.place).to_string(),
+        record.wish.owner.0.clone(),
+        record.wish.event_uid.clone(),
+        record.wish.identity.0.clone(),
+        record.wish.channel.as_str(),
+        record.wish.recipient.to_string(),
+        millis(record.place.occurrence),
+        millis(record.place.trigger_at),
+        record.place.repeat,
+        record.outcome.as_str(),
+        record.outcome.rank(),
+        record.reason.as_str(),
+        i64::try_from(record.count).unwrap_or(i64::MAX),
+    )
+}
+
+/// Deletes triggers that are `sending` under these attempts. All of them must be there.
+pub async fn delete_sending(
+    conn: &mut SqliteConnection,
+    attempts: &[(TriggerId, Option<AttemptToken>)],
+) -> Result<(), StoreError> {
+    if attempts.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<_> = attempts
+        .iter()
+        .map(|(id, token)| (id.to_string(), token.map(|token| token.0)))
+        .collect();
+    let done = sqlx::query(
+        "-- delete_sending
+         DELETE FROM alarm_trigger
+         WHERE state = 'sending'
+           AND (id, attempt_token) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(?1))",
+    )
+    .bind(list(&listed))
+    .execute(conn)
+    .await?;
+    all(done.rows_affected(), attempts.len(), "delete_sending")
+}
+
+/// Whether a statement reached every row it was meant for. Inside one transaction anything else is a mistake of ours,
+/// and the transaction must not be kept.
+pub fn all(reached: u64, meant: usize, statement: &str) -> Result<(), StoreError> {
+    if usize::try_from(reached) == Ok(meant) {
+        return Ok(());
+    }
+    Err(StoreError::Failed(format!(
+        "{statement} reached {reached} rows of {meant}"
+    )))
+}
+
+/// Moves a trigger that cannot be read to history, by its columns alone, so that the scans go on without it. What
+/// history could not read either is replaced; the complaint keeps it.
+pub async fn set_aside(
+    conn: &mut SqliteConnection,
+    id: &[u8],
+    complaint: &StoreError,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    error!(trigger.id = hex(id), %complaint, "a trigger cannot be read and is set aside in history");
+    sqlx::query(
+        "-- set_aside
+         INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
+             outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at)
+         SELECT id, owner, event_uid, identity,
+             iif(channel IN ('email', 'sms', 'webhook'), channel, 'email'),
+             iif(recipient = 'owner' OR recipient LIKE 'address:%', recipient, 'owner'),
+             min(max(occurrence, ?6), ?7), min(max(trigger_at, ?6), ?7), min(max(repeat, 0), 65535),
+             'failed', ?2, ?3, ?4, min(max(attempts, 0), 4294967295), 1, NULL, ?5
+         FROM alarm_trigger WHERE id = ?1
+         ON CONFLICT (id) DO UPDATE SET
+             outcome = excluded.outcome, rank = excluded.rank, reason = excluded.reason, detail = excluded.detail,
+             attempts = excluded.attempts, recorded_at = excluded.recorded_at
+         WHERE delivery.rank < 2",
+    )
+    .bind(id)
+    .bind(Outcome::Failed.rank())
+    .bind(Reason::Unreadable.as_str())
+    .bind(shortened(&complaint.to_string()))
+    .bind(millis(now))
+    .bind(millis(DateTime::<Utc>::MIN_UTC))
+    .bind(millis(DateTime::<Utc>::MAX_UTC))
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query(
+        "-- set_aside
+         DELETE FROM alarm_trigger WHERE id = ?1",
+    )
+    .bind(id)
+    .execute(conn)
+    .await?;
+    Ok(())
+}

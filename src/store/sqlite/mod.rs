@@ -1,0 +1,400 @@
+//! The store in one file, for one process: SQLite in WAL mode, every commit on disk before it is answered.
+//!
+//! One connection writes, under `BEGIN IMMEDIATE`; whoever wants to write waits for it in order. A few connections
+//! read, each a consistent snapshot. Whoever opens the store holds a [`lock`] beside it, so a second process is refused
+//! instead of fighting over claims. The clock by which claims are judged is the one given at [`SqliteStore::open`],
+//! read after the writer was reached.
+//!
+//! A crash loses what was not committed, which is what nobody was told. A crash in the middle of a migration leaves the
+//! schema before it: each migration is one transaction together with the note that it was done.
+
+mod changes;
+mod claims;
+mod edits;
+mod fire;
+mod groups;
+mod ledger;
+mod lock;
+mod owners;
+mod reading;
+mod rescue;
+mod sessions;
+mod settle;
+mod upkeep;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::Utc;
+use sqlx::Connection;
+use sqlx::Sqlite;
+use sqlx::SqliteConnection;
+use sqlx::SqlitePool;
+use sqlx::Transaction;
+use sqlx::migrate::MigrateError;
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::SqliteJournalMode;
+use sqlx::sqlite::SqlitePoolOptions;
+use sqlx::sqlite::SqliteSynchronous;
+
+use crate::clock::Clock;
+use crate::store::Backlog;
+use crate::store::Change;
+use crate::store::Changed;
+use crate::store::Claimed;
+use crate::store::Delivery;
+use crate::store::Editor;
+use crate::store::EventCopy;
+use crate::store::FireCheck;
+use crate::store::Group;
+use crate::store::HistoryQuery;
+use crate::store::Judge;
+use crate::store::NearClaim;
+use crate::store::OutboxEntry;
+use crate::store::Owner;
+use crate::store::RescueRules;
+use crate::store::Rescued;
+use crate::store::Retention;
+use crate::store::Settled;
+use crate::store::Settlement;
+use crate::store::Store;
+use crate::store::StoreError;
+use crate::store::sqlite::claims::Page;
+use crate::store::sqlite::fire::Attempt;
+use crate::store::sqlite::groups::Unreadable;
+use crate::trigger::AttemptToken;
+use crate::trigger::OwnerId;
+use crate::trigger::SessionId;
+use crate::trigger::TriggerId;
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// How the store is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How long a statement waits for the database, and a caller for a connection.
+    pub busy_timeout: Duration,
+    /// How many connections read at once.
+    pub readers: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            busy_timeout: Duration::from_secs(10),
+            readers: 4,
+        }
+    }
+}
+
+/// The store in one file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    writer: SqlitePool,
+    reader: SqlitePool,
+    clock: Arc<dyn Clock>,
+    /// Held as long as the store is open.
+    _lock: File,
+}
+
+impl SqliteStore {
+    /// Opens the store at `path`, creates it if it is not there, and brings its schema up to date.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::InUse`] while another process holds it, [`StoreError::NewerSchema`] if a newer version wrote it.
+    pub async fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, StoreError> {
+        let lock = lock::take(path)?;
+        let connect = connection(path, &options).create_if_missing(true);
+        migrate(&connect).await?;
+        let pool = |connections: u32| {
+            SqlitePoolOptions::new()
+                .max_connections(connections.max(1))
+                .acquire_timeout(options.busy_timeout)
+                .test_before_acquire(false)
+                .idle_timeout(None)
+                .max_lifetime(None)
+        };
+        Ok(Self {
+            writer: pool(1).connect_with(connect.clone()).await?,
+            reader: pool(options.readers)
+                .connect_with(connect.read_only(true))
+                .await?,
+            clock,
+            _lock: lock,
+        })
+    }
+
+    /// Waits for what is under way and closes the file.
+    pub async fn close(&self) {
+        self.reader.close().await;
+        self.writer.close().await;
+    }
+
+    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        Ok(self.writer.begin_with("BEGIN IMMEDIATE").await?)
+    }
+
+    async fn snapshot(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        Ok(self.reader.begin().await?)
+    }
+}
+
+/// The schema version that this version of Carillon knows.
+pub fn known_schema_version() -> i64 {
+    MIGRATIONS
+        .iter()
+        .map(|migration| migration.version)
+        .max()
+        .unwrap_or(0)
+}
+
+/// The schema version of the store at `path`, which may be in use; none where there is no store.
+pub async fn schema_version(path: &Path) -> Result<Option<i64>, StoreError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let connect = connection(path, &Options::default()).read_only(true);
+    let mut conn = SqliteConnection::connect_with(&connect).await?;
+    let version = applied(&mut conn).await?;
+    conn.close().await?;
+    Ok(version)
+}
+
+fn connection(path: &Path, options: &Options) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(options.busy_timeout)
+        .statement_cache_capacity(200)
+        // 32 MiB: the due part of the indices stays in memory, whatever the history weighs.
+        .pragma("cache_size", "-32768")
+}
+
+async fn applied(conn: &mut SqliteConnection) -> Result<Option<i64>, StoreError> {
+    let notes: i64 = sqlx::query_scalar(
+        "-- schema_version
+         SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '_sqlx_migrations'",
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if notes == 0 {
+        return Ok(None);
+    }
+    let version = sqlx::query_scalar(
+        "-- schema_version
+         SELECT max(version) FROM _sqlx_migrations WHERE success",
+    );
+    Ok(version.fetch_one(conn).await?)
+}
+
+async fn migrate(connect: &SqliteConnectOptions) -> Result<(), StoreError> {
+    let mut conn = SqliteConnection::connect_with(connect).await?;
+    let known = known_schema_version();
+    if let Some(found) = applied(&mut conn).await?.filter(|found| *found > known) {
+        return Err(StoreError::NewerSchema { found, known });
+    }
+    MIGRATIONS.run(&mut conn).await.map_err(|error| match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => StoreError::from(error),
+        other => StoreError::Failed(other.to_string()),
+    })?;
+    Ok(conn.close().await?)
+}
+
+#[async_trait::async_trait]
+impl Store for SqliteStore {
+    async fn now(&self) -> Result<DateTime<Utc>, StoreError> {
+        Ok(self.clock.now())
+    }
+
+    async fn begin_session(
+        &self,
+        node: &str,
+        rules: &RescueRules,
+    ) -> Result<(SessionId, Rescued), StoreError> {
+        let mut tx = self.begin().await?;
+        let begun = sessions::begin(&mut tx, node, rules, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(begun)
+    }
+
+    async fn beat(&self, session: SessionId) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let lives = sessions::beat(&mut tx, session, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(lives)
+    }
+
+    async fn end_session(&self, session: SessionId) -> Result<u64, StoreError> {
+        let mut tx = self.begin().await?;
+        let given_back = sessions::end(&mut tx, session).await?;
+        tx.commit().await?;
+        Ok(given_back)
+    }
+
+    async fn put_owner(&self, owner: &Owner) -> Result<Option<Owner>, StoreError> {
+        let mut tx = self.begin().await?;
+        let before = owners::put(&mut tx, owner, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(before)
+    }
+
+    async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError> {
+        owners::read(&mut *self.reader.acquire().await?, id).await
+    }
+
+    async fn change(
+        &self,
+        changes: &[Change],
+        editor: &dyn Editor,
+        near: Option<NearClaim>,
+    ) -> Result<Vec<Result<Changed, StoreError>>, StoreError> {
+        let mut tx = self.begin().await?;
+        let results = changes::change(&mut tx, changes, editor, near, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(results)
+    }
+
+    async fn edit_groups(
+        &self,
+        owner: Option<&OwnerId>,
+        after: Option<(OwnerId, String)>,
+        limit: u32,
+        editor: &dyn Editor,
+        near: Option<NearClaim>,
+    ) -> Result<(Changed, Option<(OwnerId, String)>), StoreError> {
+        let mut tx = self.begin().await?;
+        let page = changes::page(&mut tx, owner, after.as_ref(), limit).await?;
+        let changed = changes::edit_page(&mut tx, &page, editor, near, self.clock.now()).await?;
+        tx.commit().await?;
+        let more = u32::try_from(page.len()) == Ok(limit);
+        Ok((changed, page.into_iter().next_back().filter(|_| more)))
+    }
+
+    async fn copies(&self, source: &str, key: &str) -> Result<Vec<EventCopy>, StoreError> {
+        reading::copies(&mut *self.reader.acquire().await?, source, key).await
+    }
+
+    async fn group(&self, owner: &OwnerId, uid: &str) -> Result<Option<Group>, StoreError> {
+        let mut snapshot = self.snapshot().await?;
+        let keys = BTreeSet::from([(owner.clone(), uid.to_owned())]);
+        let now = self.clock.now();
+        let found = groups::load(&mut snapshot, &keys, Unreadable::Report, now).await?;
+        let group = found.into_iter().next().map(|(_, group)| group).transpose()?;
+        Ok(group.filter(|group| {
+            !(group.copies.is_empty()
+                && group.alarms.is_empty()
+                && group.triggers.is_empty()
+                && group.handed_over.is_empty())
+        }))
+    }
+
+    async fn claim_due(
+        &self,
+        session: SessionId,
+        until: DateTime<Utc>,
+        after: Option<(DateTime<Utc>, TriggerId)>,
+        limit: u32,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        let mut tx = self.begin().await?;
+        let page = Page { until, after, limit };
+        let claims = claims::claim_due(&mut tx, session, page, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(claims)
+    }
+
+    async fn next_free_due(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, StoreError> {
+        claims::next_free_due(&mut *self.reader.acquire().await?, after).await
+    }
+
+    async fn held_by(
+        &self,
+        session: SessionId,
+        until: DateTime<Utc>,
+        after: Option<(DateTime<Utc>, TriggerId)>,
+        limit: u32,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        let mut tx = self.begin().await?;
+        let page = Page { until, after, limit };
+        let held = claims::held_by(&mut tx, session, page, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(held)
+    }
+
+    async fn rescue(&self, rules: &RescueRules, limit: u32) -> Result<Rescued, StoreError> {
+        let mut tx = self.begin().await?;
+        let rescued = rescue::rescue(&mut tx, rules, limit, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(rescued)
+    }
+
+    async fn fire_check(
+        &self,
+        session: SessionId,
+        claims: &[Claimed],
+        token: AttemptToken,
+        judge: &dyn Judge,
+        near: Duration,
+    ) -> Result<FireCheck, StoreError> {
+        let mut tx = self.begin().await?;
+        let attempt = Attempt {
+            session,
+            token,
+            near,
+            now: self.clock.now(),
+        };
+        let checked = fire::fire_check(&mut tx, claims, attempt, judge).await?;
+        tx.commit().await?;
+        Ok(checked)
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+        let mut tx = self.begin().await?;
+        let settled = settle::settle(&mut tx, settlements, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(settled)
+    }
+
+    async fn history(&self, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {
+        reading::history(&mut *self.reader.acquire().await?, query).await
+    }
+
+    async fn outbox(
+        &self,
+        owner: Option<&OwnerId>,
+        after: Option<(DateTime<Utc>, TriggerId)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxEntry>, StoreError> {
+        reading::outbox(&mut *self.reader.acquire().await?, owner, after, limit).await
+    }
+
+    async fn backlog(&self, until: DateTime<Utc>, limit: u32) -> Result<Backlog, StoreError> {
+        let mut snapshot = self.snapshot().await?;
+        reading::backlog(&mut snapshot, until, limit, self.clock.now()).await
+    }
+
+    async fn purge(&self, retention: &Retention) -> Result<u64, StoreError> {
+        let mut tx = self.begin().await?;
+        let gone = upkeep::purge(&mut tx, retention).await?;
+        tx.commit().await?;
+        Ok(gone)
+    }
+
+    async fn remembered(&self, name: &str) -> Result<Option<String>, StoreError> {
+        reading::remembered(&mut *self.reader.acquire().await?, name).await
+    }
+
+    async fn remember(&self, name: &str, value: &str) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        upkeep::remember(&mut tx, name, value).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! What people and metrics ask: history, outbox, backlog.
+
+use chrono::DateTime;
+use chrono::Utc;
+use sqlx::Row;
+use sqlx::SqliteConnection;
+
+use crate::store::Backlog;
+use crate::store::Delivery;
+use crate::store::EventCopy;
+use crate::store::HistoryQuery;
+use crate::store::OutboxEntry;
+use crate::store::StoreError;
+use crate::store::row;
+use crate::store::row::Columns;
+use crate::store::row::millis;
+use crate::store::sqlite::claims::Cursor;
+use crate::trigger::OwnerId;
+use crate::trigger::State;
+use crate::trigger::outcome::Outcome;
+
+/// The copies with this source and key, tombstones included.
+pub async fn copies(
+    conn: &mut SqliteConnection,
+    source: &str,
+    key: &str,
+) -> Result<Vec<EventCopy>, StoreError> {
+    let rows = sqlx::query(
+        "-- copies_of_key
+         SELECT * FROM event WHERE source = ?1 AND key = ?2 ORDER BY owner",
+    )
+    .bind(source)
+    .bind(key)
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(row::copy).collect()
+}
+
+/// Lists history, newest first.
+pub async fn history(conn: &mut SqliteConnection, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {
+    let of_everybody = "-- history
+         SELECT * FROM delivery
+         WHERE recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
+           AND (?4 IS NULL OR event_uid = ?4) AND (?5 IS NULL OR outcome = ?5) AND ?6 IS NULL
+         ORDER BY recorded_at DESC, id DESC LIMIT ?7";
+    let of_one = "-- history: of one owner
+         SELECT * FROM delivery
+         WHERE owner = ?6 AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
+           AND (?4 IS NULL OR event_uid = ?4) AND (?5 IS NULL OR outcome = ?5)
+         ORDER BY +recorded_at DESC, id DESC LIMIT ?7";
+    let (recorded_at, id) = before(query.after);
+    let rows = sqlx::query(if query.owner.is_some() {
+        of_one
+    } else {
+        of_everybody
+    })
+    .bind(query.since.map_or(i64::MIN, millis))
+    .bind(recorded_at)
+    .bind(id)
+    .bind(&query.event_uid)
+    .bind(query.outcome.map(Outcome::as_str))
+    .bind(query.owner.as_ref().map(|owner| owner.0.as_str()))
+    .bind(query.limit)
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(row::delivery).collect()
+}
+
+/// Lists the outbox, newest first.
+pub async fn outbox(
+    conn: &mut SqliteConnection,
+    owner: Option<&OwnerId>,
+    after: Cursor,
+    limit: u32,
+) -> Result<Vec<OutboxEntry>, StoreError> {
+    let of_everybody = "-- outbox
+         SELECT * FROM outbox WHERE (handed_over_at, id) < (?1, ?2) AND ?3 IS NULL
+         ORDER BY handed_over_at DESC, id DESC LIMIT ?4";
+    let of_one = "-- outbox: of one owner
+         SELECT * FROM outbox WHERE owner = ?3 AND (handed_over_at, id) < (?1, ?2)
+         ORDER BY handed_over_at DESC, id DESC LIMIT ?4";
+    let (handed_over_at, id) = before(after);
+    let rows = sqlx::query(if owner.is_some() { of_one } else { of_everybody })
+        .bind(handed_over_at)
+        .bind(id)
+        .bind(owner.map(|owner| owner.0.as_str()))
+        .bind(limit)
+        .fetch_all(conn)
+        .await?;
+    rows.iter().map(row::outbox_entry).collect()
+}
+
+/// A cursor of a listing that goes back in time; without one, the position after everything.
+fn before(after: Cursor) -> (i64, Vec<u8>) {
+    after.map_or((i64::MAX, Vec::new()), |(at, id)| (millis(at), id.0.to_vec()))
+}
+
+/// Counts the head of the due index.
+pub async fn backlog(
+    conn: &mut SqliteConnection,
+    until: DateTime<Utc>,
+    limit: u32,
+    now: DateTime<Utc>,
+) -> Result<Backlog, StoreError> {
+    let rows = sqlx::query(
+        "-- backlog
+         SELECT t.state, t.due_at <= ?1 AS in_time, t.due_at < ?2 AS past, count(*) AS rows
+         FROM (SELECT id FROM alarm_trigger WHERE due_at <= max(?1, ?2) ORDER BY due_at, id LIMIT ?3) AS head
+         CROSS JOIN alarm_trigger AS t ON t.id = head.id
+         GROUP BY 1, 2, 3",
+    )
+    .bind(millis(until))
+    .bind(millis(now))
+    .bind(limit)
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut backlog = Backlog {
+        oldest_due: oldest_due(conn).await?,
+        ..Backlog::default()
+    };
+    for row in &rows {
+        let columns = Columns::new("alarm_trigger", "state", row);
+        let count: u64 = columns.number("rows")?;
+        let planned = columns.value::<&str>("state")? == State::Planned.as_str();
+        if columns.value("in_time")? {
+            *(if planned {
+                &mut backlog.planned
+            } else {
+                &mut backlog.claimed
+            }) += count;
+        }
+        if columns.value("past")? {
+            backlog.overdue += count;
+        }
+    }
+    Ok(backlog)
+}
+
+async fn oldest_due(conn: &mut SqliteConnection) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let found = sqlx::query(
+        "-- backlog: oldest
+         SELECT id, due_at FROM alarm_trigger ORDER BY due_at, id LIMIT 1",
+    )
+    .fetch_optional(conn)
+    .await?;
+    found
+        .map(|row| Columns::new("alarm_trigger", "id", &row).instant("due_at"))
+        .transpose()
+}
+
+/// A remembered value.
+pub async fn remembered(conn: &mut SqliteConnection, name: &str) -> Result<Option<String>, StoreError> {
+    let found = sqlx::query(
+        "-- remembered
+         SELECT value FROM memory WHERE name = ?1",
+    )
+    .bind(name)
+    .fetch_optional(conn)
+    .await?;
+    Ok(found.map(|row| row.try_get("value")).transpose()?)
+}

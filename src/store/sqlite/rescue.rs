@@ -1,0 +1,220 @@
+//! What lapsed: claims of dead sessions, overdue claims, and attempts nobody will end any more. The rows at the head of
+//! the due index are judged one by one by a pure function, and moved in one statement per kind.
+
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::Utc;
+use sqlx::Row;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+
+use crate::store::RescueRules;
+use crate::store::Rescued;
+use crate::store::StoreError;
+use crate::store::row::Columns;
+use crate::store::row::list;
+use crate::store::row::millis;
+use crate::store::sqlite::ledger;
+use crate::store::sqlite::ledger::Ending;
+use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
+use crate::trigger::SessionId;
+use crate::trigger::State;
+use crate::trigger::TriggerId;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
+
+/// What a claim looks like to the rescue.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    id: TriggerId,
+    state: State,
+    channel: ChannelKind,
+    withdrawn: bool,
+    token: Option<AttemptToken>,
+    /// The latest of due, claimed and started.
+    since: DateTime<Utc>,
+    started: Option<DateTime<Utc>>,
+    /// The last sign of life of its session; none where the session is gone.
+    beat: Option<DateTime<Utc>>,
+}
+
+/// What is to be done with a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lapse {
+    /// Its holder has it.
+    Not,
+    /// Freed: its session is dead.
+    Dead,
+    /// Freed: nobody fired it.
+    Overdue,
+    /// Freed to be tried again: nobody knows how the attempt ended.
+    Retry,
+    /// Recorded: nobody knows how the attempt ended.
+    InDoubt,
+}
+
+/// Frees lapsed claims among the first `limit` rows of the due index.
+pub async fn rescue(
+    conn: &mut SqliteConnection,
+    rules: &RescueRules,
+    limit: u32,
+    now: DateTime<Utc>,
+) -> Result<Rescued, StoreError> {
+    let rows = sqlx::query(
+        "-- rescue
+         SELECT t.id, t.state, t.channel, t.withdrawn, t.due_at, t.processed, t.attempt_token, t.attempt_started,
+             s.beat_at
+         FROM (SELECT id, due_at FROM alarm_trigger
+               WHERE due_at <= max(?1, (SELECT coalesce(max(held_until), ?1) FROM session))
+               ORDER BY due_at, id LIMIT ?2) AS head
+         CROSS JOIN alarm_trigger AS t ON t.id = head.id
+         LEFT JOIN session AS s ON s.id = t.session
+         WHERE t.state <> 'planned'",
+    )
+    .bind(millis(now))
+    .bind(limit)
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut lapsed = Vec::new();
+    for row in &rows {
+        match held(row) {
+            Ok(held) => lapsed.push((held, lapse(&held, rules, now))),
+            Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?,
+        }
+    }
+    put_right(conn, &lapsed, now).await
+}
+
+/// Frees all that a session held whose process is known to be gone.
+pub async fn take_over(
+    conn: &mut SqliteConnection,
+    session: SessionId,
+    rules: &RescueRules,
+    now: DateTime<Utc>,
+) -> Result<Rescued, StoreError> {
+    let rows = sqlx::query(
+        "-- take_over
+         SELECT id, state, channel, withdrawn, due_at, processed, attempt_token, attempt_started, NULL AS beat_at
+         FROM alarm_trigger
+         WHERE due_at <= (SELECT held_until FROM session WHERE id = ?1) AND session = ?1
+         ORDER BY due_at, id",
+    )
+    .bind(session.0)
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut lapsed = Vec::new();
+    for row in &rows {
+        match held(row) {
+            Ok(held) => lapsed.push((held, stopped(&held, rules))),
+            Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?,
+        }
+    }
+    put_right(conn, &lapsed, now).await
+}
+
+fn held(row: &SqliteRow) -> Result<Held, StoreError> {
+    let columns = Columns::new("alarm_trigger", "id", row);
+    let due_at = columns.instant("due_at")?;
+    let started = columns.instant_if_any("attempt_started")?;
+    let latest = [columns.instant_if_any("processed")?, started];
+    Ok(Held {
+        id: columns.id()?,
+        state: columns.name("state")?,
+        channel: columns.name("channel")?,
+        withdrawn: columns.value("withdrawn")?,
+        token: columns.value::<Option<i64>>("attempt_token")?.map(AttemptToken),
+        since: latest.into_iter().flatten().fold(due_at, DateTime::max),
+        started,
+        beat: columns.instant_if_any("beat_at")?,
+    })
+}
+
+fn lapse(held: &Held, rules: &RescueRules, now: DateTime<Utc>) -> Lapse {
+    let past = |instant: DateTime<Utc>, wait: Duration| now > instant + wait;
+    match held.state {
+        State::Sending if past(held.started.unwrap_or(held.since), rules.send_within) => stopped(held, rules),
+        State::Claimed if held.beat.is_none_or(|beat| past(beat, rules.dead_after)) => Lapse::Dead,
+        State::Claimed if past(held.since, rules.overdue_wait) => Lapse::Overdue,
+        State::Planned | State::Claimed | State::Sending => Lapse::Not,
+    }
+}
+
+/// What becomes of what nobody holds any more.
+fn stopped(held: &Held, rules: &RescueRules) -> Lapse {
+    match held.state {
+        State::Planned => Lapse::Not,
+        State::Claimed => Lapse::Dead,
+        State::Sending if !held.withdrawn && rules.retry_in_doubt.contains(&held.channel) => Lapse::Retry,
+        State::Sending => Lapse::InDoubt,
+    }
+}
+
+async fn put_right(
+    conn: &mut SqliteConnection,
+    lapsed: &[(Held, Lapse)],
+    now: DateTime<Utc>,
+) -> Result<Rescued, StoreError> {
+    let of = |kind: Lapse| {
+        lapsed
+            .iter()
+            .filter(move |(_, lapse)| *lapse == kind)
+            .map(|(held, _)| held)
+    };
+    let ids = |kind: Lapse| of(kind).map(|held| held.id).collect::<Vec<_>>();
+    let doubtful: Vec<Ending> = ids(Lapse::InDoubt)
+        .into_iter()
+        .map(|id| Ending {
+            attempts: 1,
+            ..Ending::plain(id, Outcome::InDoubt, Reason::HolderLost)
+        })
+        .collect();
+    let attempts: Vec<_> = of(Lapse::InDoubt).map(|held| (held.id, held.token)).collect();
+    ledger::record_endings(conn, &doubtful, now).await?;
+    ledger::delete_sending(conn, &attempts).await?;
+    Ok(Rescued {
+        dead_session: free(conn, &ids(Lapse::Dead)).await?,
+        overdue: free(conn, &ids(Lapse::Overdue)).await?,
+        in_doubt_retried: try_again(conn, &ids(Lapse::Retry)).await?,
+        in_doubt_recorded: doubtful.len() as u64,
+    })
+}
+
+async fn free(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Result<u64, StoreError> {
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let names: Vec<String> = ids.iter().map(TriggerId::to_string).collect();
+    let done = sqlx::query(
+        "-- rescue: free
+         UPDATE alarm_trigger
+         SET state = 'planned', processed = NULL, session = NULL, generation = generation + 1
+         WHERE state = 'claimed' AND id IN (SELECT unhex(value) FROM json_each(?1))",
+    )
+    .bind(list(&names))
+    .execute(conn)
+    .await?;
+    ledger::all(done.rows_affected(), ids.len(), "rescue: free")?;
+    Ok(done.rows_affected())
+}
+
+async fn try_again(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Result<u64, StoreError> {
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let names: Vec<String> = ids.iter().map(TriggerId::to_string).collect();
+    let done = sqlx::query(
+        "-- rescue: try again
+         UPDATE alarm_trigger
+         SET state = 'planned', processed = NULL, session = NULL, generation = generation + 1,
+             attempts = attempts + 1, attempt_token = NULL, attempt_started = NULL, last_error = ?2
+         WHERE state = 'sending' AND withdrawn = 0 AND id IN (SELECT unhex(value) FROM json_each(?1))",
+    )
+    .bind(list(&names))
+    .bind(Reason::HolderLost.as_str())
+    .execute(conn)
+    .await?;
+    ledger::all(done.rows_affected(), ids.len(), "rescue: try again")?;
+    Ok(done.rows_affected())
+}

@@ -1,0 +1,432 @@
+//! The settle: what attempts came to, in one transaction. All of a batch is written in a few statements; where they
+//! fail, every settlement is tried alone, so that one row that cannot be written does not hold up the others.
+
+use std::collections::HashMap;
+use std::collections::HashSet;
+
+use chrono::DateTime;
+use chrono::Utc;
+use sqlx::Connection;
+use sqlx::Row;
+use sqlx::SqliteConnection;
+use tracing::error;
+
+use crate::store::AttemptEnd;
+use crate::store::Claimed;
+use crate::store::KeptMessage;
+use crate::store::Settled;
+use crate::store::Settlement;
+use crate::store::StoreError;
+use crate::store::row::Columns;
+use crate::store::row::list;
+use crate::store::row::millis;
+use crate::store::sqlite::ledger;
+use crate::store::sqlite::ledger::Ending;
+use crate::store::sqlite::ledger::shortened;
+use crate::store::sqlite::sessions;
+use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
+use crate::trigger::SessionId;
+use crate::trigger::State;
+use crate::trigger::TriggerId;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
+
+/// Settles in order. A batch that names a trigger twice is cut there, since the second settlement must see the first.
+pub async fn settle(
+    conn: &mut SqliteConnection,
+    settlements: &[Settlement],
+    now: DateTime<Utc>,
+) -> Result<Vec<Settled>, StoreError> {
+    let mut settled = Vec::with_capacity(settlements.len());
+    let mut rest = settlements;
+    while !rest.is_empty() {
+        let mut seen = HashSet::new();
+        let length = rest
+            .iter()
+            .take_while(|settlement| seen.insert(settlement.id))
+            .count();
+        let (batch, later) = rest.split_at(length);
+        settled.extend(settle_distinct(conn, batch, now).await?);
+        rest = later;
+    }
+    Ok(settled)
+}
+
+async fn settle_distinct(
+    conn: &mut SqliteConnection,
+    batch: &[Settlement],
+    now: DateTime<Utc>,
+) -> Result<Vec<Settled>, StoreError> {
+    match in_savepoint(conn, batch, now).await {
+        Ok(settled) => return Ok(settled),
+        Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
+        Err(cause) => error!(%cause, "a settle fails and is split"),
+    }
+    let mut settled = Vec::with_capacity(batch.len());
+    for settlement in batch {
+        settled.push(settle_alone(conn, settlement, now).await?);
+    }
+    Ok(settled)
+}
+
+/// One settlement; where even that fails, the bare outcome without what the other side sent; where that fails too, the
+/// row is left for the rescue.
+async fn settle_alone(
+    conn: &mut SqliteConnection,
+    settlement: &Settlement,
+    now: DateTime<Utc>,
+) -> Result<Settled, StoreError> {
+    for attempt in [settlement.clone(), bare(settlement)] {
+        match in_savepoint(conn, std::slice::from_ref(&attempt), now).await {
+            Ok(settled) => return Ok(settled.first().copied().unwrap_or(Settled::Lost)),
+            Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
+            Err(cause) => error!(trigger.id = %settlement.id, %cause, "a trigger cannot be settled"),
+        }
+    }
+    Ok(Settled::Poisoned)
+}
+
+fn bare(settlement: &Settlement) -> Settlement {
+    let mut bare = settlement.clone();
+    match &mut bare.end {
+        AttemptEnd::Done { detail, kept, .. } => {
+            detail.clear();
+            *kept = None;
+        }
+        AttemptEnd::Retry { error, .. } => error.clear(),
+    }
+    bare
+}
+
+async fn in_savepoint(
+    conn: &mut SqliteConnection,
+    batch: &[Settlement],
+    now: DateTime<Utc>,
+) -> Result<Vec<Settled>, StoreError> {
+    let mut savepoint = conn.begin().await?;
+    let settled = write(&mut savepoint, batch, now).await?;
+    savepoint.commit().await?;
+    Ok(settled)
+}
+
+/// What a settlement needs to know of its trigger.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    state: State,
+    channel: ChannelKind,
+    generation: i64,
+    session: Option<SessionId>,
+    token: Option<AttemptToken>,
+    withdrawn: bool,
+    due_at: DateTime<Utc>,
+    /// An earlier attempt, taken for lost, said meanwhile that it was handed over.
+    handed_over: bool,
+}
+
+/// What is to be written.
+#[derive(Default)]
+struct Plan<'s> {
+    /// From trigger rows.
+    endings: Vec<Ending>,
+    /// Of triggers without a row.
+    improvements: Vec<Ending>,
+    /// Rows that end with their own attempt.
+    ended: Vec<(TriggerId, Option<AttemptToken>)>,
+    /// Rows that are free or claimed again, and turn out to have been handed over.
+    overtaken: Vec<TriggerId>,
+    retries: Vec<Retry<'s>>,
+    kept: Vec<(TriggerId, DateTime<Utc>, &'s KeptMessage)>,
+}
+
+struct Retry<'s> {
+    id: TriggerId,
+    token: AttemptToken,
+    session: Option<SessionId>,
+    due_at: DateTime<Utc>,
+    counts: bool,
+    error: &'s str,
+}
+
+async fn write(
+    conn: &mut SqliteConnection,
+    batch: &[Settlement],
+    now: DateTime<Utc>,
+) -> Result<Vec<Settled>, StoreError> {
+    let held = held(conn, batch, now).await?;
+    let mut plan = Plan::default();
+    let settled = batch
+        .iter()
+        .map(|settlement| match held.get(&settlement.id) {
+            Some(Ok(held)) => plan.settle(settlement, held, now),
+            Some(Err(())) => Settled::Poisoned,
+            None => plan.settle_gone(settlement, now),
+        })
+        .collect();
+    plan.carry_out(conn, now).await?;
+    Ok(settled)
+}
+
+/// The rows of the triggers. Those that cannot be read are set aside, with nothing but that.
+async fn held(
+    conn: &mut SqliteConnection,
+    batch: &[Settlement],
+    now: DateTime<Utc>,
+) -> Result<HashMap<TriggerId, Result<Held, ()>>, StoreError> {
+    let names: Vec<String> = batch.iter().map(|settlement| settlement.id.to_string()).collect();
+    let rows = sqlx::query(
+        "-- settle
+         SELECT t.id, state, t.channel, generation, session, attempt_token, withdrawn, due_at,
+             coalesce(d.rank >= 2, 0) AS handed_over
+         FROM alarm_trigger AS t LEFT JOIN delivery AS d ON d.id = t.id
+         WHERE t.id IN (SELECT unhex(value) FROM json_each(?1))",
+    )
+    .bind(list(&names))
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut held = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let columns = Columns::new("alarm_trigger", "id", row);
+        let read = match read(&columns) {
+            Ok(read) => Ok(read),
+            Err(complaint) => {
+                ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?;
+                Err(())
+            }
+        };
+        held.insert(columns.id()?, read);
+    }
+    Ok(held)
+}
+
+fn read(columns: &Columns<'_>) -> Result<Held, StoreError> {
+    Ok(Held {
+        state: columns.name("state")?,
+        channel: columns.name("channel")?,
+        generation: columns.value("generation")?,
+        session: columns.value::<Option<i64>>("session")?.map(SessionId),
+        token: columns.value::<Option<i64>>("attempt_token")?.map(AttemptToken),
+        withdrawn: columns.value("withdrawn")?,
+        due_at: columns.instant("due_at")?,
+        handed_over: columns.value("handed_over")?,
+    })
+}
+
+impl<'s> Plan<'s> {
+    fn settle(&mut self, settlement: &'s Settlement, held: &Held, now: DateTime<Utc>) -> Settled {
+        let own = held.generation == settlement.generation;
+        match held.state {
+            State::Sending if own && held.token == Some(settlement.token) => {
+                self.settle_own(settlement, held, now)
+            }
+            State::Claimed if own && already_retrying(settlement, held) => {
+                Settled::Retrying(claim(settlement, held))
+            }
+            state => self.settle_late(settlement, state, now),
+        }
+    }
+
+    fn settle_own(&mut self, settlement: &'s Settlement, held: &Held, now: DateTime<Utc>) -> Settled {
+        let id = settlement.id;
+        match &settlement.end {
+            AttemptEnd::Retry { .. } if held.handed_over => {}
+            AttemptEnd::Retry {
+                due_at,
+                counts,
+                error,
+            } if !held.withdrawn => {
+                self.retries.push(Retry {
+                    id,
+                    token: settlement.token,
+                    session: held.session,
+                    due_at: *due_at,
+                    counts: *counts,
+                    error,
+                });
+                return Settled::Retrying(Claimed {
+                    due_at: *due_at,
+                    ..claim(settlement, held)
+                });
+            }
+            AttemptEnd::Retry { counts, error, .. } => self.endings.push(Ending {
+                detail: error.clone(),
+                attempts: u32::from(*counts),
+                ..Ending::plain(id, Outcome::Cancelled, Reason::Withdrawn)
+            }),
+            AttemptEnd::Done { .. } => {
+                self.endings.extend(ending(settlement));
+                self.keep(settlement, now);
+            }
+        }
+        self.ended.push((id, Some(settlement.token)));
+        Settled::Recorded
+    }
+
+    /// The claim was lost. What was handed over is recorded all the same, and nobody sends it again, unless somebody is
+    /// about to: their own settle will end the row.
+    fn settle_late(&mut self, settlement: &'s Settlement, state: State, now: DateTime<Utc>) -> Settled {
+        if let Some(ending) = late_ending(settlement) {
+            self.endings.push(ending);
+            self.keep(settlement, now);
+            if state != State::Sending {
+                self.overtaken.push(settlement.id);
+            }
+        }
+        Settled::Lost
+    }
+
+    /// Somebody else ended it, or it was withdrawn after it was taken from this attempt.
+    fn settle_gone(&mut self, settlement: &'s Settlement, now: DateTime<Utc>) -> Settled {
+        if let Some(ending) = late_ending(settlement) {
+            self.improvements.push(ending);
+            self.keep(settlement, now);
+        }
+        Settled::Lost
+    }
+
+    fn keep(&mut self, settlement: &'s Settlement, now: DateTime<Utc>) {
+        if let AttemptEnd::Done {
+            kept: Some(kept),
+            handed_over_at,
+            ..
+        } = &settlement.end
+        {
+            self.kept
+                .push((settlement.id, handed_over_at.unwrap_or(now), kept));
+        }
+    }
+
+    async fn carry_out(self, conn: &mut SqliteConnection, now: DateTime<Utc>) -> Result<(), StoreError> {
+        ledger::record_endings(conn, &self.endings, now).await?;
+        ledger::improve(conn, &self.improvements, now).await?;
+        ledger::delete_sending(conn, &self.ended).await?;
+        delete_overtaken(conn, &self.overtaken).await?;
+        retry(conn, &self.retries).await?;
+        for (id, handed_over_at, kept) in &self.kept {
+            keep(conn, *id, *handed_over_at, kept).await?;
+        }
+        Ok(())
+    }
+}
+
+fn claim(settlement: &Settlement, held: &Held) -> Claimed {
+    Claimed {
+        id: settlement.id,
+        generation: settlement.generation,
+        due_at: held.due_at,
+        channel: held.channel,
+    }
+}
+
+/// The same retry was settled before, and the answer was lost.
+fn already_retrying(settlement: &Settlement, held: &Held) -> bool {
+    matches!(settlement.end, AttemptEnd::Retry { due_at, .. } if millis(due_at) == millis(held.due_at))
+}
+
+fn ending(settlement: &Settlement) -> Option<Ending> {
+    match &settlement.end {
+        AttemptEnd::Retry { .. } => None,
+        AttemptEnd::Done {
+            outcome,
+            reason,
+            detail,
+            handed_over_at,
+            ..
+        } => Some(Ending {
+            id: settlement.id,
+            outcome: *outcome,
+            reason: *reason,
+            detail: detail.clone(),
+            attempts: 1,
+            handed_over_at: *handed_over_at,
+        }),
+    }
+}
+
+/// What is worth recording of an attempt that was taken for lost. It was counted when it was.
+fn late_ending(settlement: &Settlement) -> Option<Ending> {
+    let ending = ending(settlement).filter(|ending| ending.outcome.is_hand_over())?;
+    Some(Ending {
+        attempts: 0,
+        ..ending
+    })
+}
+
+async fn delete_overtaken(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Result<(), StoreError> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = ids.iter().map(TriggerId::to_string).collect();
+    let done = sqlx::query(
+        "-- settle: overtaken
+         DELETE FROM alarm_trigger
+         WHERE state <> 'sending' AND id IN (SELECT unhex(value) FROM json_each(?1))",
+    )
+    .bind(list(&names))
+    .execute(conn)
+    .await?;
+    ledger::all(done.rows_affected(), ids.len(), "settle: overtaken")
+}
+
+async fn retry(conn: &mut SqliteConnection, retries: &[Retry<'_>]) -> Result<(), StoreError> {
+    if retries.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<_> = retries
+        .iter()
+        .map(|retry| {
+            let counts = i64::from(retry.counts);
+            let (id, token) = (retry.id.to_string(), retry.token.0);
+            (id, token, millis(retry.due_at), counts, shortened(retry.error))
+        })
+        .collect();
+    let done = sqlx::query(
+        "-- settle: retry
+         UPDATE alarm_trigger SET state = 'claimed', due_at = j.value ->> 2, attempts = attempts + (j.value ->> 3),
+             last_error = j.value ->> 4, attempt_token = NULL, attempt_started = NULL
+         FROM json_each(?1) AS j
+         WHERE alarm_trigger.id = unhex(j.value ->> 0) AND state = 'sending' AND withdrawn = 0
+           AND attempt_token = j.value ->> 1",
+    )
+    .bind(list(&listed))
+    .execute(&mut *conn)
+    .await?;
+    ledger::all(done.rows_affected(), retries.len(), "settle: retry")?;
+    let mut reached: HashMap<SessionId, DateTime<Utc>> = HashMap::new();
+    for retry in retries {
+        if let Some(session) = retry.session {
+            let until = reached.entry(session).or_insert(retry.due_at);
+            *until = retry.due_at.max(*until);
+        }
+    }
+    for (session, until) in reached {
+        sessions::reach(conn, session, until).await?;
+    }
+    Ok(())
+}
+
+/// Keeps a message where the history has its row; the text of one that was sent twice is the last one.
+async fn keep(
+    conn: &mut SqliteConnection,
+    id: TriggerId,
+    handed_over_at: DateTime<Utc>,
+    kept: &KeptMessage,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- settle: keep
+         INSERT INTO outbox (id, owner, handed_over_at, recipient, subject, text, raw)
+         SELECT id, owner, ?2, ?3, ?4, ?5, ?6 FROM delivery WHERE id = ?1
+         ON CONFLICT (id) DO UPDATE SET
+             handed_over_at = excluded.handed_over_at, recipient = excluded.recipient, subject = excluded.subject,
+             text = excluded.text, raw = excluded.raw",
+    )
+    .bind(&id.0[..])
+    .bind(millis(handed_over_at))
+    .bind(&kept.to)
+    .bind(&kept.subject)
+    .bind(&kept.text)
+    .bind(&kept.raw)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
