@@ -1,13 +1,51 @@
 //! The change handler: what a calendar or a person changes becomes alarms and triggers, in one transaction.
+//!
+//! A change is read before the transaction and decided inside it, on what the transaction sees ([`accept`](accept),
+//! [`edit`](edit)). Triggers due inside the look-ahead window are claimed in the same transaction, since the planner
+//! may not look again before they are due; withdrawn ones are told to whoever holds their timer after the commit. That
+//! message may be lost: a stale timer loses its fire-check.
 
+mod accept;
+mod edit;
+
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::DateTime;
+use chrono::Utc;
+use tokio::sync::watch;
+
+use crate::calendar::event::Event;
+use crate::calendar::ical;
+use crate::store::Acceptance;
+use crate::store::Change;
+use crate::store::ChangeBody;
+use crate::store::Changed;
+use crate::store::Claimed;
+use crate::store::Edit;
+use crate::store::Editor;
+use crate::store::EventCopy;
 use crate::store::EventKey;
+use crate::store::Group;
+use crate::store::NearClaim;
 use crate::store::Owner;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::store::Version;
+use crate::store::Withdrawn;
+use crate::trigger::ChannelKind;
+use crate::trigger::OwnerId;
+use crate::trigger::SessionId;
+use crate::trigger::expand;
+use crate::trigger::series::Lateness;
+
+/// Changes in one transaction at the most, so that nobody waits long for the writer.
+const PER_TRANSACTION: usize = 500;
+
+/// Groups edited again in one transaction at the most.
+const GROUPS_PER_TRANSACTION: u32 = 200;
 
 /// What an alarm means where the standards leave a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +63,17 @@ pub enum Display {
     Skip,
     /// They become e-mail.
     Deliver,
+}
+
+/// What the change handler goes by; read anew for every batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// What alarms mean.
+    pub policies: Policies,
+    /// How long after its trigger instant a trigger is of use at the most.
+    pub max_lateness: Duration,
+    /// How far ahead triggers are claimed at once: the look-ahead, widened by the largest time shift.
+    pub window: Duration,
 }
 
 /// A change as it arrives.
@@ -77,21 +126,234 @@ pub struct Complaint {
     pub reason: String,
 }
 
+/// Told after the commit what was claimed for this node and what is no longer owed.
+pub type Tell = Arc<dyn Fn(&[Claimed], &[Withdrawn]) + Send + Sync>;
+
 /// Takes changes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ChangeHandler {
     store: Arc<dyn Store>,
+    config: watch::Receiver<Config>,
+    session: Option<SessionId>,
+    tell: Tell,
+}
+
+impl fmt::Debug for ChangeHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeHandler").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 impl ChangeHandler {
-    /// Applies changes in order, in as few transactions as their number allows; answers come in the same order.
-    pub async fn apply(&self, _incoming: Vec<Incoming>) -> Result<Vec<Answer>, StoreError> {
-        let _ = &self.store;
-        todo!()
+    /// A handler that claims near triggers for `session`; without one it leaves them to the planner.
+    pub fn new(
+        store: Arc<dyn Store>,
+        config: watch::Receiver<Config>,
+        session: Option<SessionId>,
+        tell: Tell,
+    ) -> Self {
+        Self { store, config, session, tell }
+    }
+
+    /// Applies changes in order, in as few transactions as their number allows; answers come in the same order. After
+    /// an error nothing of the transaction it names was done, and whatever was answered before it stands.
+    pub async fn apply(&self, incoming: Vec<Incoming>) -> Result<Vec<Answer>, StoreError> {
+        let mut answers = Vec::with_capacity(incoming.len());
+        let mut rest = incoming.into_iter().peekable();
+        while rest.peek().is_some() {
+            let batch = rest.by_ref().take(PER_TRANSACTION).collect();
+            answers.extend(self.apply_batch(batch).await?);
+        }
+        Ok(answers)
     }
 
     /// Creates or replaces an owner, and plans again what depends on it. Returns the owner before.
-    pub async fn put_owner(&self, _owner: Owner) -> Result<Option<Owner>, StoreError> {
-        todo!()
+    pub async fn put_owner(&self, owner: Owner) -> Result<Option<Owner>, StoreError> {
+        let before = self.store.put_owner(&owner).await?;
+        if before.as_ref().is_some_and(|before| reads_differently(before, &owner)) {
+            self.plan_again(Some(&owner.id)).await?;
+        }
+        Ok(before)
     }
+
+    /// Plans again everything of one owner, or of everybody: what the zone data, a policy or a person's zone means for
+    /// stored events has changed.
+    pub async fn plan_again(&self, owner: Option<&OwnerId>) -> Result<(), StoreError> {
+        let editing = self.editing();
+        let mut cursor = None;
+        loop {
+            let page = self.store.edit_groups(owner, cursor, GROUPS_PER_TRANSACTION, &editing, self.near());
+            let (changed, next) = page.await?;
+            (self.tell)(&changed.claimed, &changed.withdrawn);
+            if next.is_none() {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    async fn apply_batch(&self, batch: Vec<Incoming>) -> Result<Vec<Answer>, StoreError> {
+        let mut owners = BTreeMap::new();
+        let mut drafts = Vec::with_capacity(batch.len());
+        for incoming in batch {
+            let owner = self.owner_of(&incoming, &mut owners).await?;
+            drafts.push(read(incoming, owner.as_ref(), &self.config.borrow().policies));
+        }
+        let changes: Vec<Change> = drafts.iter().filter_map(|draft| draft.as_ref().ok()).map(|it| it.change.clone()).collect();
+        let results = self.store.change(&changes, &self.editing(), self.near()).await?;
+        let mut results = results.into_iter();
+        drafts
+            .into_iter()
+            .map(|draft| match draft {
+                Err(complaints) => Ok(rejected(complaints)),
+                Ok(read) => self.answer(read, results.next().expect("one result for each change")),
+            })
+            .collect()
+    }
+
+    async fn owner_of(
+        &self,
+        incoming: &Incoming,
+        known: &mut BTreeMap<OwnerId, Option<Owner>>,
+    ) -> Result<Option<Owner>, StoreError> {
+        let id = &incoming.at.owner;
+        if !known.contains_key(id) {
+            known.insert(id.clone(), self.store.owner(id).await?);
+        }
+        Ok(known.get(id).cloned().flatten())
+    }
+
+    fn answer(&self, read: Read, result: Result<Changed, StoreError>) -> Result<Answer, StoreError> {
+        let changed = match result {
+            Ok(changed) => changed,
+            Err(unknown @ StoreError::UnknownOwner(_)) => {
+                return Ok(rejected(vec![complaint(unknown.to_string())]));
+            }
+            Err(corrupt @ StoreError::Corrupt { .. }) => {
+                return Ok(rejected(vec![complaint(corrupt.to_string())]));
+            }
+            Err(error) => return Err(error),
+        };
+        (self.tell)(&changed.claimed, &changed.withdrawn);
+        let result = match changed.acceptance {
+            Acceptance::Apply => ChangeResult::Applied,
+            Acceptance::Unchanged => ChangeResult::Unchanged,
+            Acceptance::Stale => ChangeResult::Stale,
+            Acceptance::Conflict(reason) => ChangeResult::Conflict(reason),
+        };
+        Ok(Answer {
+            result,
+            planned: changed.planned,
+            withdrawn: changed.withdrawn.len(),
+            warnings: read.warnings,
+        })
+    }
+
+    fn editing(&self) -> Editing {
+        let config = self.config.borrow().clone();
+        let lateness = Lateness { grace: config.policies.late_grace, most: config.max_lateness };
+        Editing { policies: config.policies, lateness }
+    }
+
+    fn near(&self) -> Option<NearClaim> {
+        let window = self.config.borrow().window;
+        self.session.map(|session| NearClaim { session, window })
+    }
+}
+
+/// The channel through which an alarm with this ACTION goes, if any.
+fn route(action: &str, policies: &Policies) -> Option<ChannelKind> {
+    match action {
+        "EMAIL" => Some(ChannelKind::Email),
+        "DISPLAY" | "AUDIO" if policies.display == Display::Deliver => Some(ChannelKind::Email),
+        _ => None,
+    }
+}
+
+fn reads_differently(before: &Owner, after: &Owner) -> bool {
+    before.time_zone != after.time_zone || before.email != after.email || before.addresses != after.addresses
+}
+
+/// The decisions of a change, with the policies of its batch.
+struct Editing {
+    policies: Policies,
+    lateness: Lateness,
+}
+
+impl Editor for Editing {
+    fn accept(&self, stored: Option<&EventCopy>, change: &Change) -> Acceptance {
+        accept::accept(stored, change)
+    }
+
+    fn edit(&self, group: &Group, now: DateTime<Utc>) -> Edit {
+        edit::edit(group, &self.policies, self.lateness, now)
+    }
+}
+
+/// A change that was understood.
+struct Read {
+    change: Change,
+    warnings: Vec<String>,
+}
+
+fn read(incoming: Incoming, owner: Option<&Owner>, policies: &Policies) -> Result<Read, Vec<Complaint>> {
+    let Incoming { at, version, ics } = incoming;
+    let Some(bytes) = ics else {
+        let change = Change { at, version, body: ChangeBody::Delete };
+        return Ok(Read { change, warnings: Vec::new() });
+    };
+    let calendar = ical::parse(&bytes).map_err(|error| {
+        vec![Complaint { component: None, line: Some(error.line), reason: error.reason }]
+    })?;
+    if !calendar.rejected.is_empty() {
+        return Err(calendar.rejected.into_iter().map(rejection).collect());
+    }
+    let event = only_event(&calendar.events)?;
+    let mut warnings = calendar.warnings;
+    warnings.extend(owner.map(|owner| silent_alarms(event, owner, policies)).unwrap_or_default());
+    let body = ChangeBody::Put { uid: event.uid().to_owned(), ics: calendar.text };
+    Ok(Read { change: Change { at, version, body }, warnings })
+}
+
+fn only_event(events: &[Event]) -> Result<&Event, Vec<Complaint>> {
+    match events {
+        [event] => Ok(event),
+        [] => Err(vec![complaint("there is no VEVENT or VTODO in it: send the event's own iCalendar text".into())]),
+        several => Err(vec![complaint(format!(
+            "there are {} events with different UIDs in it: send each under a key of its own",
+            several.len()
+        ))]),
+    }
+}
+
+/// Which alarms of the event will not become messages, and why.
+fn silent_alarms(event: &Event, owner: &Owner, policies: &Policies) -> Vec<String> {
+    let (alarms, refusals) = expand::alarms(event, &owner.person());
+    let unrouted = alarms.into_iter().filter(|alarm| route(&alarm.action, policies).is_none()).map(|alarm| {
+        let action = alarm.action;
+        match action.as_str() {
+            "DISPLAY" | "AUDIO" => format!(
+                "a VALARM with ACTION:{action} is left to the calendar client: use ACTION:EMAIL, or set \
+                 policies.display = \"deliver\""
+            ),
+            _ => format!("a VALARM with ACTION:{action} is not delivered: use ACTION:EMAIL"),
+        }
+    });
+    unrouted.chain(refusals.into_iter().map(|refusal| refusal.reason)).collect()
+}
+
+fn rejection(rejection: ical::Rejection) -> Complaint {
+    Complaint {
+        component: Some(rejection.component),
+        line: Some(rejection.line),
+        reason: rejection.reason,
+    }
+}
+
+fn complaint(reason: String) -> Complaint {
+    Complaint { component: None, line: None, reason }
+}
+
+fn rejected(complaints: Vec<Complaint>) -> Answer {
+    Answer { result: ChangeResult::Rejected(complaints), planned: 0, withdrawn: 0, warnings: Vec::new() }
 }

@@ -1,12 +1,172 @@
-//! The assembled node: the only place where everything is wired.
+//! The wiring: from settings to a running service, and back to nothing. Read it top to bottom.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+
+use crate::calendar::zone;
+use crate::change::ChangeHandler;
+use crate::channel::Channel;
+use crate::channel::email::EmailChannel;
+use crate::channel::outbox::OutboxChannel;
+use crate::clock::Clock;
+use crate::clock::SystemClock;
 use crate::config::Complaints;
 use crate::config::Settings;
+use crate::config::what_needs_restart;
+use crate::delivery::message::Renderer;
+use crate::http;
+use crate::http::Api;
+use crate::http::Readiness;
+use crate::http::Reload;
+use crate::logging::Levels;
+use crate::metrics::Metrics;
+use crate::node::Live;
+use crate::node::Node;
+use crate::node::Parts;
+use crate::shutdown::Hangups;
+use crate::shutdown::Shutdown;
+use crate::store::Store;
+use crate::store::sqlite::SqliteStore;
+use crate::trigger::ChannelKind;
 
-/// Runs a node with `settings` until it is told to end; `reload` reads the configuration again.
-pub fn serve(
-    _settings: Settings,
-    _reload: impl Fn() -> Result<Settings, Complaints> + Send + Sync + 'static,
-) -> anyhow::Result<()> {
-    todo!()
+/// The name under which the store remembers by which zone data and policies everything was planned.
+const PLANNED_BY: &str = "planned_by";
+
+/// Reads the configuration again.
+pub type Loader = Arc<dyn Fn() -> Result<Settings, Complaints> + Send + Sync>;
+
+/// Runs the service until it is asked to stop.
+pub fn serve(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Result<()> {
+    zone::self_check().map_err(anyhow::Error::msg)?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    runtime.block_on(run(settings, loader, levels))
+}
+
+async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Result<()> {
+    let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let metrics = Arc::new(Metrics::new());
+    metrics.config_applied(settings.hash());
+
+    let listener = TcpListener::bind(settings.http.listen)
+        .await
+        .with_context(|| format!("cannot listen on `{}`: set http.listen", settings.http.listen))?;
+    let path = settings.store.sqlite_path();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, Arc::clone(&clock)).await?);
+
+    let live = Arc::new(Live::new(&settings));
+    let parts = Parts {
+        store: Arc::clone(&store),
+        clock: Arc::clone(&clock),
+        channels: channels(&settings, &clock)?,
+        renderer: Renderer::new(settings.templates_dir.as_deref())?,
+        metrics: Arc::clone(&metrics),
+        delivers: settings.worker.enabled,
+    };
+    let node = Node::assemble(parts, &settings.node.id, &live).await?;
+    let changes = node.changes.clone();
+    let running = node.run(settings.worker.initial_delay, &shutdown);
+
+    let ready = Readiness::new(Arc::clone(&store), shutdown.clone());
+    let planning = plan_again(Arc::clone(&store), changes.clone(), planned_by(&settings));
+    let replanning = tokio::spawn(planning);
+    let reload = reloading(settings.clone(), loader, Reloaded { live, levels, metrics: Arc::clone(&metrics), store: Arc::clone(&store), changes: changes.clone() });
+    follow_hangups(Arc::clone(&reload))?;
+
+    let api = Api { store, changes, clock, metrics, ready, reload };
+    http::where_to_look(&settings).lines().for_each(|line| tracing::info!("{line}"));
+    let serving = tokio::spawn(http::serve(listener, http::router(api, &settings.http), shutdown.clone()));
+
+    shutdown.soft.cancelled().await;
+    replanning.abort();
+    running.drain(&shutdown.hard).await;
+    serving.await.context("the API died")?.context("the API failed")?;
+    match shutdown.failure() {
+        Some(reason) => anyhow::bail!("{reason}"),
+        None => Ok(()),
+    }
+}
+
+fn channels(
+    settings: &Settings,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
+    let email: Arc<dyn Channel> = match &settings.smtp {
+        Some(relay) => Arc::new(EmailChannel::new(relay.clone(), Arc::clone(clock))?),
+        None => Arc::new(OutboxChannel::new(settings.letterhead.clone(), Arc::clone(clock))),
+    };
+    Ok(BTreeMap::from([(ChannelKind::Email, email)]))
+}
+
+/// What stored events were planned by: when it changes, everything is planned again.
+fn planned_by(settings: &Settings) -> String {
+    format!("tzdata {}, {:?}", zone::data_version(), settings.policies)
+}
+
+/// Plans everything again if the zone data or the policies are not those it was planned by. An interrupted run starts
+/// over at the next start.
+async fn plan_again(store: Arc<dyn Store>, changes: ChangeHandler, planned_by: String) {
+    let outcome = async {
+        if store.remembered(PLANNED_BY).await?.as_deref() == Some(&planned_by) {
+            return Ok(());
+        }
+        tracing::info!(planned_by, "planning everything again");
+        changes.plan_again(None).await?;
+        store.remember(PLANNED_BY, &planned_by).await
+    };
+    if let Err(error) = outcome.await {
+        tracing::error!(%error, "planning again failed; it is tried again at the next start");
+    }
+}
+
+/// What a reload changes.
+struct Reloaded {
+    live: Arc<Live>,
+    levels: Levels,
+    metrics: Arc<Metrics>,
+    store: Arc<dyn Store>,
+    changes: ChangeHandler,
+}
+
+/// Reads the configuration again and puts it in force; a bad one changes nothing.
+fn reloading(running: Settings, loader: Loader, reloaded: Reloaded) -> Reload {
+    let in_force = std::sync::Mutex::new(running);
+    Arc::new(move || {
+        let new = loader().inspect_err(|complaints| {
+            reloaded.metrics.config_refused();
+            tracing::error!(%complaints, "the new configuration is refused; the old one stays in force");
+        })?;
+        let mut in_force = in_force.lock().expect("no holder panics");
+        let restart = what_needs_restart(&in_force, &new);
+        reloaded.live.apply(&new);
+        if let Err(error) = reloaded.levels.set(&new.log.level) {
+            tracing::error!(%error, "the log level stays as it is");
+        }
+        reloaded.metrics.config_applied(new.hash());
+        if planned_by(&in_force) != planned_by(&new) {
+            tokio::spawn(plan_again(
+                Arc::clone(&reloaded.store),
+                reloaded.changes.clone(),
+                planned_by(&new),
+            ));
+        }
+        tracing::info!(?restart, "the new configuration is in force, but for what needs a restart");
+        *in_force = new;
+        Ok(restart)
+    })
+}
+
+fn follow_hangups(reload: Reload) -> anyhow::Result<()> {
+    let mut hangups = Hangups::listen().context("cannot listen for SIGHUP")?;
+    tokio::spawn(async move {
+        loop {
+            hangups.next().await;
+            // The complaints are logged by the reload itself.
+            let _ = reload();
+        }
+    });
+    Ok(())
 }

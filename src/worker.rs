@@ -1,9 +1,46 @@
-//! The loop that drives planner and janitor: on a period, on nudges, and when the earliest free trigger comes near.
+//! The loops that drive planner and janitor: on a period, on nudges, and when the earliest free trigger comes near.
+//!
+//! A nudge says "look", never what to look at, so that a lost one costs no more than the wait for the next period.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+use tokio::sync::Notify;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::cluster::Leadership;
+use crate::janitor;
+use crate::janitor::Janitor;
+use crate::metrics::ClaimResult;
+use crate::metrics::Metrics;
+use crate::planner::Planner;
+use crate::store::RescueRules;
+use crate::store::Store;
+use crate::store::StoreError;
+use crate::trigger::SessionId;
+
+/// How often a session says that it lives.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// How often lapsed claims are looked for.
+const RESCUE: Duration = Duration::from_secs(5);
+
+/// How often what is old is deleted.
+const PURGE: Duration = Duration::from_secs(600);
+
+/// The pause after a run that failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// Rows counted for the backlog at the most.
+const BACKLOG: u32 = 10_000;
+
 /// How the worker works; names as operators know them from message-alarm workers.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Whether this node plans and delivers at all.
     pub enabled: bool,
@@ -15,4 +52,147 @@ pub struct Config {
     pub look_ahead: Duration,
     /// How long after it was due a claim is taken away from whoever holds it.
     pub overdue_wait_time: Duration,
+}
+
+/// What the loops go by; read anew for every round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rounds {
+    /// How often the planner looks.
+    pub period: Duration,
+    /// How far it looks: the look-ahead, widened by the largest time shift.
+    pub window: Duration,
+    /// How lapsed claims are judged.
+    pub rescue: RescueRules,
+    /// How long things are kept.
+    pub retention: janitor::Config,
+}
+
+/// Drives planner and janitor.
+#[derive(Debug)]
+pub struct Worker {
+    /// Where triggers are kept.
+    pub store: Arc<dyn Store>,
+    /// The node's clocks.
+    pub clock: Arc<dyn Clock>,
+    /// Whether this node does the periodic work.
+    pub leadership: Leadership,
+    /// This start of this node.
+    pub session: SessionId,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// What the loops go by.
+    pub rounds: watch::Receiver<Rounds>,
+    /// Wakes the planner.
+    pub nudge: Arc<Notify>,
+}
+
+impl Worker {
+    /// Looks ahead until `stop`; the first time after `initial_delay`.
+    pub async fn plan(&self, planner: &Planner, initial_delay: Duration, stop: &CancellationToken) {
+        let mut pause = initial_delay;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.clock.sleep(pause) => {}
+                () = self.nudge.notified() => {}
+            }
+            if self.leadership.is_held() {
+                pause = self.plan_once(planner).await;
+            }
+        }
+    }
+
+    /// One look ahead. Returns when to look again.
+    pub async fn plan_once(&self, planner: &Planner) -> Duration {
+        let rounds = self.rounds.borrow().clone();
+        let began = self.clock.elapsed();
+        match planner.tick(rounds.window).await {
+            Ok(tick) => {
+                let now = self.clock.now();
+                self.metrics.claims(ClaimResult::Claimed, usize::try_from(tick.claimed).unwrap_or(usize::MAX));
+                self.metrics.planner_ran(now, self.clock.elapsed().saturating_sub(began));
+                tracing::debug!(claimed = tick.claimed, "looked ahead");
+                until_next(tick.next, now).min(rounds.period)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "looking ahead failed; trying again");
+                AFTER_FAILURE
+            }
+        }
+    }
+
+    /// Frees lapsed claims and deletes what is old, until `stop`.
+    pub async fn clean(&self, janitor: &Janitor, stop: &CancellationToken) {
+        let mut purged = self.clock.elapsed();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.clock.sleep(RESCUE) => {}
+            }
+            if !self.leadership.is_held() {
+                continue;
+            }
+            self.rescue_once(janitor).await;
+            if self.clock.elapsed().saturating_sub(purged) >= PURGE {
+                self.purge_once(janitor).await;
+                purged = self.clock.elapsed();
+            }
+        }
+    }
+
+    /// One look for lapsed claims; has the planner look if any were freed.
+    pub async fn rescue_once(&self, janitor: &Janitor) {
+        let rules = self.rounds.borrow().rescue.clone();
+        match janitor.rescue(&rules).await {
+            Ok(rescued) => {
+                self.metrics.rescued(&rescued);
+                if rescued != crate::store::Rescued::default() {
+                    tracing::warn!(?rescued, "lapsed claims were freed");
+                    self.nudge.notify_one();
+                }
+            }
+            Err(error) => tracing::warn!(%error, "looking for lapsed claims failed; trying again"),
+        }
+    }
+
+    async fn purge_once(&self, janitor: &Janitor) {
+        let retention = self.rounds.borrow().retention;
+        let deleted = async { janitor.purge(retention, self.store.now().await?).await };
+        match deleted.await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "old history was deleted"),
+            Err(error) => tracing::warn!(%error, "deleting old history failed; trying again later"),
+        }
+    }
+
+    /// Says once a second that this session lives, and measures. Ends with an error when the session was ended by
+    /// somebody else: what it held belongs to others now.
+    pub async fn beat(&self, stop: &CancellationToken) -> Result<(), String> {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = self.clock.sleep(BEAT) => {}
+            }
+            match self.beat_once().await {
+                Ok(true) => {}
+                Ok(false) => return Err("this node's session was taken over by another process".to_owned()),
+                Err(error) => tracing::warn!(%error, "the heartbeat failed; trying again"),
+            }
+        }
+    }
+
+    async fn beat_once(&self) -> Result<bool, StoreError> {
+        let lives = self.store.beat(self.session).await?;
+        let now = self.store.now().await?;
+        self.metrics.clock_offset(self.clock.now() - now);
+        self.metrics.leads(self.leadership.is_held());
+        let window = TimeDelta::from_std(self.rounds.borrow().window).unwrap_or(TimeDelta::MAX);
+        let until = now.checked_add_signed(window).unwrap_or(DateTime::<Utc>::MAX_UTC);
+        self.metrics.backlog(&self.store.backlog(until, BACKLOG).await?, now);
+        Ok(lives)
+    }
+}
+
+fn until_next(next: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Duration {
+    next.map_or(Duration::MAX, |next| (next - now).to_std().unwrap_or_default().max(AFTER_FAILURE))
 }

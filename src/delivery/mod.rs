@@ -1,6 +1,22 @@
-//! Every node fires: arm, fire-check, send, settle.
+//! Every node fires what it holds.
+//!
+//! ```text
+//! claims ─▶ arm ─▶ lane: take due ─▶ fire-check (one batch, one transaction) ─▶ send, each in its task
+//!            ▲                                                                        │
+//!            └──── retry, successor due soon ◀──── settle (one batch, one transaction) ◀
+//! ```
+//!
+//! No transaction is open while bytes go out. When the process dies, what was armed is claimed again after the next
+//! start; what was `sending` is in doubt, and goes by the channel's `on_doubt`. A timer may be stale at any time: the
+//! fire-check decides.
 
+pub mod arm;
+pub mod fire;
+pub mod lane;
 pub mod message;
+pub mod reminder;
+pub mod settle;
+pub mod settler;
 
 use std::time::Duration;
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 use chrono::DateTime;
 use chrono::Utc;
 
+use crate::calendar::zone::Zone;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::NewTrigger;
@@ -26,6 +27,7 @@ use crate::trigger::SessionId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
+use crate::trigger::expand::Person;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
 
@@ -48,6 +50,16 @@ pub struct Owner {
     pub enabled: bool,
     /// Channels they switched off.
     pub muted: Vec<ChannelKind>,
+}
+
+impl Owner {
+    /// The person as whom they read events. A zone that is no longer known is read as UTC.
+    pub fn person(&self) -> Person {
+        Person {
+            zone: Zone::iana(&self.time_zone).unwrap_or_else(Zone::utc),
+            addresses: self.email.iter().chain(&self.addresses).cloned().collect(),
+        }
+    }
 }
 
 /// The source's own version of an event. Numbers are compared as numbers, everything else bytewise.
@@ -155,7 +167,8 @@ pub struct Edit {
     pub alarms: Vec<Alarm>,
     /// Triggers no longer owed: planned and claimed ones are deleted, `sending` ones are marked withdrawn.
     pub withdraw: Vec<TriggerId>,
-    /// Kept triggers whose deadline or continuation changed: (id, expires_at, has_more).
+    /// Kept triggers whose deadline or continuation changed, or that are owed again after they were marked withdrawn:
+    /// (id, expires_at, has_more). The mark is taken off.
     pub adjust: Vec<(TriggerId, DateTime<Utc>, bool)>,
     /// Triggers to plan; one that exists already stays as it is.
     pub insert: Vec<NewTrigger>,

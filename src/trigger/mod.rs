@@ -10,6 +10,7 @@
 pub mod expand;
 pub mod outcome;
 pub mod retry;
+pub mod series;
 
 use std::fmt;
 use std::str::FromStr;
@@ -124,6 +125,10 @@ pub struct Place {
 }
 
 impl Place {
+    /// The place before all places.
+    pub const FIRST: Self =
+        Self { trigger_at: DateTime::<Utc>::MIN_UTC, occurrence: DateTime::<Utc>::MIN_UTC, repeat: 0 };
+
     /// The place before every place at or after `instant`.
     pub fn just_before(instant: DateTime<Utc>) -> Self {
         let trigger_at = instant - chrono::TimeDelta::milliseconds(1);

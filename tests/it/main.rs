@@ -1,3 +1,13 @@
-//! What several modules and real servers do together: one binary, one module per way through the house.
+//! The integration tests: one binary, so that it is linked once.
 
+mod article;
+mod bad_input;
+mod by_hand;
+mod crash;
+mod harness;
+mod journey;
+mod layering;
 mod mail;
+mod model;
+mod operating;
+mod readme;

@@ -1,0 +1,210 @@
+//! How a group is put right: pure, given the group and the time.
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::calendar::event::Event;
+use crate::change::Policies;
+use crate::change::route;
+use crate::store::Alarm;
+use crate::store::Edit;
+use crate::store::Group;
+use crate::store::Record;
+use crate::trigger::Place;
+use crate::trigger::Recipient;
+use crate::trigger::Trigger;
+use crate::trigger::Wish;
+use crate::trigger::expand;
+use crate::trigger::expand::Firing;
+use crate::trigger::expand::GaveUp;
+use crate::trigger::expand::Person;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
+use crate::trigger::series::Lateness;
+use crate::trigger::series::Series;
+use crate::trigger::series::read_event;
+
+/// Firings stepped over are counted up to here; a row that says so many stands for at least so many.
+const COUNTED: u64 = 1_000;
+
+/// How many firings in a row may turn out to be handed over already.
+const HANDED_OVER_IN_A_ROW: usize = 1_000;
+
+/// Puts `group` right.
+pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTime<Utc>) -> Edit {
+    let mut edit = Edit::default();
+    let person = group.owner.person();
+    let events = read_copies(group, &mut edit);
+    let wishes = wishes(group, &events, &person, policies);
+    let editing = Editing { group, events: &events, person: &person, lateness, now };
+    for wish in &wishes {
+        let mut draft = Draft::default();
+        match editing.put_right(wish, &mut draft) {
+            Ok(()) => draft.add_to(&mut edit),
+            Err(gave_up) => editing.set_aside(wish, &gave_up, &mut edit),
+        }
+    }
+    for trigger in &group.triggers {
+        if !wishes.contains(&trigger.wish) {
+            edit.withdraw.push(trigger.id);
+        }
+    }
+    edit
+}
+
+fn read_copies(group: &Group, edit: &mut Edit) -> Vec<Event> {
+    let mut events = Vec::new();
+    for copy in &group.copies {
+        let quarantine = match read_event(&copy.ics, &group.uid) {
+            Ok(event) => {
+                events.push(event);
+                None
+            }
+            Err(reason) => Some(reason),
+        };
+        if copy.quarantine != quarantine {
+            edit.quarantine.push((copy.at.clone(), quarantine));
+        }
+    }
+    events
+}
+
+fn wishes(group: &Group, events: &[Event], person: &Person, policies: &Policies) -> Vec<Wish> {
+    let mut wishes: Vec<Wish> = events
+        .iter()
+        .flat_map(|event| expand::alarms(event, person).0)
+        .filter_map(|alarm| {
+            Some(Wish {
+                owner: group.owner.id.clone(),
+                event_uid: group.uid.clone(),
+                channel: route(&alarm.action, policies)?,
+                identity: alarm.identity,
+                recipient: Recipient::Owner,
+            })
+        })
+        .collect();
+    wishes.sort();
+    wishes.dedup();
+    wishes
+}
+
+/// What one wish contributes to the edit.
+#[derive(Debug, Default)]
+struct Draft {
+    edit: Edit,
+}
+
+impl Draft {
+    fn add_to(self, edit: &mut Edit) {
+        edit.alarms.extend(self.edit.alarms);
+        edit.withdraw.extend(self.edit.withdraw);
+        edit.adjust.extend(self.edit.adjust);
+        edit.insert.extend(self.edit.insert);
+        edit.record.extend(self.edit.record);
+    }
+}
+
+struct Editing<'a> {
+    group: &'a Group,
+    events: &'a [Event],
+    person: &'a Person,
+    lateness: Lateness,
+    now: DateTime<Utc>,
+}
+
+impl Editing<'_> {
+    fn put_right(&self, wish: &Wish, draft: &mut Draft) -> Result<(), GaveUp> {
+        let series = Series { events: self.events, person: self.person, identity: &wish.identity };
+        let known = self.group.alarms.iter().find(|alarm| alarm.wish == *wish);
+        let mut served_through = known.and_then(|alarm| alarm.served_through);
+        let unserved = self.keep_what_is_owed(&series, wish, served_through, draft)?;
+        // A trigger that is past but unsent stays what is owed next; its successor comes when it leaves.
+        let waits = unserved.iter().any(|trigger| trigger.place.trigger_at <= self.now);
+        if !waits {
+            let next = self.next(&series, wish, known.is_some(), &mut served_through, draft)?;
+            for trigger in unserved.iter().filter(|it| next.as_ref().is_none_or(|next| next.place != it.place)) {
+                draft.edit.withdraw.push(trigger.id);
+                draft.edit.adjust.retain(|(id, _, _)| *id != trigger.id);
+            }
+            draft.edit.insert.extend(next.map(|firing| self.lateness.trigger(wish, &firing)));
+        }
+        draft.edit.alarms.push(Alarm { wish: wish.clone(), served_through });
+        Ok(())
+    }
+
+    /// Withdraws what is no longer owed; returns what is owed and was not served yet.
+    fn keep_what_is_owed(
+        &self,
+        series: &Series<'_>,
+        wish: &Wish,
+        served_through: Option<Place>,
+        draft: &mut Draft,
+    ) -> Result<Vec<&Trigger>, GaveUp> {
+        let mut unserved = Vec::new();
+        for trigger in self.group.triggers.iter().filter(|trigger| trigger.wish == *wish) {
+            let Some(firing) = series.owed(&trigger.place)? else {
+                draft.edit.withdraw.push(trigger.id);
+                continue;
+            };
+            let expires_at = self.lateness.expires_at(&firing);
+            let differs = (expires_at, firing.has_more) != (trigger.expires_at, trigger.has_more);
+            if differs || trigger.withdrawn {
+                draft.edit.adjust.push((trigger.id, expires_at, firing.has_more));
+            }
+            if served_through.is_none_or(|served| served < trigger.place) {
+                unserved.push(trigger);
+            }
+        }
+        Ok(unserved)
+    }
+
+    /// What is owed next. What is already too far past is stepped over, and so is what was handed over before.
+    fn next(
+        &self,
+        series: &Series<'_>,
+        wish: &Wish,
+        known: bool,
+        served_through: &mut Option<Place>,
+        draft: &mut Draft,
+    ) -> Result<Option<Firing>, GaveUp> {
+        let floor = Place::just_before(self.now - TimeDelta::from_std(self.lateness.grace).unwrap_or_default());
+        let start = served_through.unwrap_or(Place::FIRST);
+        let mut next = series.next(&start)?;
+        if let Some(past) = next.as_ref().filter(|firing| firing.place <= floor).cloned() {
+            next = series.next(&floor)?;
+            *served_through = Some(floor);
+            // A series that is new to us has its past behind it; there is nothing to say about that.
+            if known || next.is_none() {
+                let count = if known { series.count(&start, &floor, COUNTED)? } else { 1 };
+                draft.edit.record.push(past_record(wish, past.place, count));
+            }
+        }
+        for _ in 0..HANDED_OVER_IN_A_ROW {
+            let Some(firing) = next.as_ref() else { break };
+            if !self.group.handed_over.contains(&self.lateness.trigger(wish, firing).id()) {
+                break;
+            }
+            *served_through = Some(firing.place);
+            next = series.next(&firing.place)?;
+        }
+        Ok(next)
+    }
+
+    /// A wish whose firings cannot be found is withdrawn, and its copies are set aside with the reason.
+    fn set_aside(&self, wish: &Wish, gave_up: &GaveUp, edit: &mut Edit) {
+        edit.alarms.extend(self.group.alarms.iter().find(|alarm| alarm.wish == *wish).cloned());
+        let held = self.group.triggers.iter().filter(|trigger| trigger.wish == *wish);
+        edit.withdraw.extend(held.map(|trigger| trigger.id));
+        for copy in &self.group.copies {
+            edit.quarantine.retain(|(at, _)| *at != copy.at);
+            if copy.quarantine.as_ref() != Some(&gave_up.0) {
+                edit.quarantine.push((copy.at.clone(), Some(gave_up.0.clone())));
+            }
+        }
+    }
+}
+
+fn past_record(wish: &Wish, place: Place, count: u64) -> Record {
+    Record { wish: wish.clone(), place, outcome: Outcome::Suppressed, reason: Reason::Past, count }
+}

@@ -1,0 +1,190 @@
+//! The fire-check's decisions: whether a claimed trigger is sent now, and how its series goes on. Pure, given the
+//! candidate and the time; the store calls it inside the transaction.
+
+use std::collections::BTreeMap;
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::calendar::event::Event;
+use crate::delivery::ChannelConfig;
+use crate::store::Candidate;
+use crate::store::Judge;
+use crate::store::Judgement;
+use crate::store::Owner;
+use crate::store::Record;
+use crate::store::Succession;
+use crate::store::Verdict;
+use crate::trigger::ChannelKind;
+use crate::trigger::Place;
+use crate::trigger::Recipient;
+use crate::trigger::expand::Firing;
+use crate::trigger::expand::GaveUp;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
+use crate::trigger::series::Lateness;
+use crate::trigger::series::Series;
+use crate::trigger::series::read_event;
+
+/// Firings stepped over are counted up to here; a row that says so many stands for at least so many.
+const COUNTED: u64 = 1_000;
+
+/// How many firings in a row may be too late or handed over already before the search is given up.
+const STEPPED_OVER: usize = 2_000;
+
+/// Decides by the configuration of its batch.
+#[derive(Debug)]
+pub struct FireJudge {
+    /// How late is too late.
+    pub lateness: Lateness,
+    /// How each channel delivers.
+    pub channels: BTreeMap<ChannelKind, ChannelConfig>,
+}
+
+/// Why a series cannot go on.
+enum Stuck {
+    Unreadable,
+    GaveUp(GaveUp),
+}
+
+impl Judge for FireJudge {
+    fn judge(&self, candidate: &Candidate, now: DateTime<Utc>) -> Judgement {
+        let verdict = self.verdict(candidate, now);
+        match self.succession(candidate, now) {
+            Ok(succession) => Judgement { verdict, succession },
+            Err(Stuck::Unreadable) => {
+                Judgement { verdict: unreadable(verdict), succession: Some(ends_here(candidate)) }
+            }
+            Err(Stuck::GaveUp(gave_up)) => {
+                tracing::error!(
+                    trigger.id = %candidate.trigger.id,
+                    event.uid = %candidate.trigger.wish.event_uid,
+                    error = %gave_up,
+                    "the series ends here: its next firing cannot be found",
+                );
+                Judgement { verdict, succession: Some(ends_here(candidate)) }
+            }
+        }
+    }
+}
+
+impl FireJudge {
+    fn verdict(&self, candidate: &Candidate, now: DateTime<Utc>) -> Verdict {
+        let channel = candidate.trigger.wish.channel;
+        let owner = &candidate.owner;
+        let is_on = self.channels.get(&channel).is_some_and(|config| config.enabled);
+        if candidate.alarm.is_none() || candidate.copies.is_empty() {
+            Verdict::Conclude(Outcome::Cancelled, Reason::Withdrawn)
+        } else if !owner.enabled {
+            Verdict::Conclude(Outcome::Suppressed, Reason::Disabled)
+        } else if !is_on || owner.muted.contains(&channel) {
+            Verdict::Conclude(Outcome::Suppressed, Reason::Muted)
+        } else if now >= candidate.trigger.expires_at {
+            Verdict::Conclude(Outcome::Expired, Reason::Late)
+        } else if address(owner, &candidate.trigger.wish.recipient, channel).is_none() {
+            Verdict::Conclude(Outcome::Failed, Reason::NoAddress)
+        } else {
+            Verdict::Send
+        }
+    }
+
+    /// How the series goes on, at the first time a trigger leaves planned/claimed; none at a retry.
+    fn succession(&self, candidate: &Candidate, now: DateTime<Utc>) -> Result<Option<Succession>, Stuck> {
+        let place = candidate.trigger.place;
+        let Some(alarm) = &candidate.alarm else { return Ok(None) };
+        if alarm.served_through.is_some_and(|served| served >= place) {
+            return Ok(None);
+        }
+        if !candidate.trigger.has_more {
+            return Ok(Some(ends_here(candidate)));
+        }
+        let events = read_copies(candidate).map_err(|_| Stuck::Unreadable)?;
+        let person = candidate.owner.person();
+        let series = Series { events: &events, person: &person, identity: &alarm.wish.identity };
+        self.go_on(candidate, &series, now).map(Some).map_err(Stuck::GaveUp)
+    }
+
+    /// The successor is strictly after the served place, never "after now"; what is too late already is stepped over
+    /// arithmetically and counted in one row.
+    fn go_on(
+        &self,
+        candidate: &Candidate,
+        series: &Series<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<Succession, GaveUp> {
+        let wish = &candidate.trigger.wish;
+        let place = candidate.trigger.place;
+        let mut served_through = place;
+        let mut next = series.next(&place)?;
+        let first_missed = next.as_ref().filter(|firing| self.is_too_late(firing, now)).map(|it| it.place);
+        if first_missed.is_some() {
+            let all_late = Place::just_before(now - TimeDelta::from_std(self.lateness.most).unwrap_or_default());
+            next = series.next(&all_late.max(place))?;
+        }
+        let mut last_missed = first_missed;
+        for _ in 0..STEPPED_OVER {
+            let Some(firing) = next.as_ref() else { break };
+            if self.is_too_late(firing, now) {
+                last_missed = Some(firing.place);
+            } else if !candidate.handed_over.contains(&self.lateness.trigger(wish, firing).id()) {
+                break;
+            }
+            served_through = firing.place;
+            next = series.next(&firing.place)?;
+        }
+        let missed = first_missed.map(|first| -> Result<Record, GaveUp> {
+            let last = last_missed.unwrap_or(first);
+            let count = series.count(&place, &last, COUNTED)?;
+            Ok(Record { wish: wish.clone(), place: first, outcome: Outcome::Missed, reason: Reason::Outage, count })
+        });
+        Ok(Succession {
+            served_through: served_through.max(last_missed.unwrap_or(place)),
+            successor: next.map(|firing| self.lateness.trigger(wish, &firing)),
+            missed: missed.transpose()?,
+        })
+    }
+
+    fn is_too_late(&self, firing: &Firing, now: DateTime<Utc>) -> bool {
+        self.lateness.expires_at(firing) <= now
+    }
+}
+
+/// Where a message for this recipient goes; none if the owner has no such address.
+pub fn address(owner: &Owner, recipient: &Recipient, channel: ChannelKind) -> Option<String> {
+    match (recipient, channel) {
+        (Recipient::Address(address), _) => Some(address.clone()),
+        (Recipient::Owner, ChannelKind::Email) => owner.email.clone(),
+        (Recipient::Owner, ChannelKind::Sms) => owner.phone.clone(),
+        (Recipient::Owner, ChannelKind::Webhook) => None,
+    }
+}
+
+/// The copies of a candidate's event that can be read; an error if none can.
+pub fn read_copies(candidate: &Candidate) -> Result<Vec<Event>, String> {
+    let uid = &candidate.trigger.wish.event_uid;
+    let mut complaint = None;
+    let mut events = Vec::with_capacity(candidate.copies.len());
+    for copy in candidate.copies.iter() {
+        match read_event(&copy.ics, uid) {
+            Ok(event) => events.push(event),
+            Err(reason) => complaint = Some(reason),
+        }
+    }
+    match complaint {
+        Some(reason) if events.is_empty() => Err(reason),
+        _ => Ok(events),
+    }
+}
+
+/// A trigger whose event cannot be read is recorded as that, unless there is a better reason not to send it.
+const fn unreadable(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Send => Verdict::Conclude(Outcome::Failed, Reason::Unreadable),
+        concluded @ Verdict::Conclude(..) => concluded,
+    }
+}
+
+const fn ends_here(candidate: &Candidate) -> Succession {
+    Succession { served_through: candidate.trigger.place, successor: None, missed: None }
+}

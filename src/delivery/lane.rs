@@ -1,0 +1,262 @@
+//! One channel's loop on this node: takes what is due out of the timers, fire-checks it in one batch for as many as
+//! may be sent at once, and sends each in a task of its own. What came of it goes to the [`settler`](super::settler).
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::channel::Channel;
+use crate::channel::Deadline;
+use crate::clock::Clock;
+use crate::delivery::ChannelConfig;
+use crate::delivery::Config;
+use crate::delivery::arm::Armed;
+use crate::delivery::fire::FireJudge;
+use crate::delivery::message::Renderer;
+use crate::delivery::reminder;
+use crate::delivery::settle;
+use crate::delivery::settle::Channels;
+use crate::delivery::settler::Finished;
+use crate::metrics::ClaimResult;
+use crate::metrics::Metrics;
+use crate::metrics::Stage;
+use crate::store::AttemptEnd;
+use crate::store::Candidate;
+use crate::store::Claimed;
+use crate::store::FireCheck;
+use crate::store::Settlement;
+use crate::store::Store;
+use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
+use crate::trigger::SessionId;
+use crate::trigger::series::Lateness;
+
+/// Claims of one fire-check at the most.
+const BATCH: usize = 500;
+
+/// A lane looks at the wall clock at least this often, since it may have been stepped.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Pauses between tries of a fire-check whose store does not answer.
+const STORE_PAUSE: Duration = Duration::from_millis(200);
+
+/// What all lanes of a node share.
+pub struct Shared {
+    /// Where triggers are kept.
+    pub store: Arc<dyn Store>,
+    /// The node's clocks.
+    pub clock: Arc<dyn Clock>,
+    /// The node's timers.
+    pub armed: Arc<Armed>,
+    /// This start of this node.
+    pub session: SessionId,
+    /// How reminders are worded.
+    pub renderer: Arc<Renderer>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// How delivery works; read anew for every batch.
+    pub config: watch::Receiver<LaneConfig>,
+    /// Sends under way.
+    pub sends: TaskTracker,
+    /// Attempts so far, for their tokens.
+    pub attempts: AtomicU32,
+}
+
+/// What lanes go by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LaneConfig {
+    /// For all channels.
+    pub delivery: Config,
+    /// For each channel.
+    pub channels: Channels,
+    /// How late is too late.
+    pub lateness: Lateness,
+    /// Successors due so soon are claimed with the fire-check.
+    pub window: Duration,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// A token that no other attempt in this store has: the session's number, then a count within it.
+    fn token(&self) -> AttemptToken {
+        let count = self.attempts.fetch_add(1, Ordering::Relaxed);
+        AttemptToken((self.session.0 << 32) | i64::from(count))
+    }
+}
+
+/// One channel's loop.
+#[derive(Debug, Clone)]
+pub struct Lane {
+    kind: ChannelKind,
+    channel: Arc<dyn Channel>,
+    shared: Arc<Shared>,
+    permits: Arc<Semaphore>,
+    finished: mpsc::Sender<Finished>,
+}
+
+impl Lane {
+    /// A lane that sends through `channel` and reports to `finished`.
+    pub fn new(
+        kind: ChannelKind,
+        channel: Arc<dyn Channel>,
+        shared: Arc<Shared>,
+        finished: mpsc::Sender<Finished>,
+    ) -> Self {
+        let permits = Arc::new(Semaphore::new(channel.permits()));
+        Self { kind, channel, shared, permits, finished }
+    }
+
+    /// Fires what is due when it is due, until `stop`.
+    pub async fn run(&self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            // A tick is never cut short: what its fire-check granted is sent.
+            let permit = tokio::select! {
+                () = stop.cancelled() => return,
+                permit = self.permit() => permit,
+            };
+            if self.tick(permit).await == 0 {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = self.shared.armed.earlier(self.kind) => {}
+                    () = self.shared.clock.sleep(self.pause()) => {}
+                }
+            }
+        }
+    }
+
+    /// Waits until at least one more message may be sent.
+    pub async fn permit(&self) -> OwnedSemaphorePermit {
+        self.permits.clone().acquire_owned().await.expect("the semaphore is never closed")
+    }
+
+    /// Fires what is due now, as much as may be sent at once. Returns how many timers were taken.
+    pub async fn tick(&self, mut permits: OwnedSemaphorePermit) -> usize {
+        let most = (self.permits.available_permits() + 1).min(BATCH);
+        let claims = self.shared.armed.take_due(self.kind, self.due_until(), most);
+        let more = u32::try_from(claims.len().saturating_sub(1)).expect("a batch is small");
+        if let Ok(more) = self.permits.clone().try_acquire_many_owned(more) {
+            permits.merge(more);
+        }
+        if !claims.is_empty() {
+            self.fire(&claims, permits).await;
+        }
+        claims.len()
+    }
+
+    /// Until when triggers count as due: now, moved by the channel's time shift.
+    fn due_until(&self) -> DateTime<Utc> {
+        let shift = self.shared.config.borrow().channels.get(&self.kind).map_or(0, |it| it.time_shift_ms);
+        self.shared.clock.now() + TimeDelta::milliseconds(shift)
+    }
+
+    fn pause(&self) -> Duration {
+        let next = self.shared.armed.next_due(self.kind);
+        let until_due = next.map(|due_at| (due_at - self.due_until()).to_std().unwrap_or_default());
+        until_due.unwrap_or(LOOK).min(LOOK)
+    }
+
+    async fn fire(&self, claims: &[Claimed], mut permits: OwnedSemaphorePermit) {
+        let config = self.shared.config.borrow().clone();
+        let token = self.shared.token();
+        let began = self.shared.clock.elapsed();
+        let deadline = Deadline(began + config.delivery.send_within);
+        let Some(checked) = self.fire_check(claims, token, &config, deadline).await else {
+            // The store is gone for longer than the check is good for: whoever finds the claims next has them.
+            return;
+        };
+        self.shared.armed.arm(&checked.claimed);
+        let lost = claims.len().saturating_sub(checked.granted.len() + checked.concluded.len());
+        self.shared.metrics.claims(ClaimResult::Lost, lost);
+        for (trigger, outcome, reason) in &checked.concluded {
+            self.shared.metrics.concluded(self.kind, *outcome, *reason);
+            tracing::info!(
+                trigger.id = %trigger.id,
+                event.uid = %trigger.wish.event_uid,
+                channel = %self.kind,
+                %outcome,
+                %reason,
+                "trigger recorded without being sent",
+            );
+        }
+        for candidate in checked.granted {
+            let permit = permits.split(1);
+            let config = config.channels.get(&self.kind).cloned();
+            if let Some(config) = config {
+                self.shared.sends.spawn(self.clone().send(candidate, token, deadline, config, permit));
+            }
+        }
+    }
+
+    /// Asks the store until it answers or the check is no longer good for anything. The token stays the same, so that
+    /// grants whose answer was lost are granted again.
+    async fn fire_check(
+        &self,
+        claims: &[Claimed],
+        token: AttemptToken,
+        config: &LaneConfig,
+        deadline: Deadline,
+    ) -> Option<FireCheck> {
+        let judge = FireJudge { lateness: config.lateness, channels: config.channels.clone() };
+        let shared = &self.shared;
+        while shared.clock.elapsed() < deadline.0 {
+            match shared.store.fire_check(shared.session, claims, token, &judge, config.window).await {
+                Ok(checked) => return Some(checked),
+                Err(error) => tracing::warn!(channel = %self.kind, %error, "fire-check failed; trying again"),
+            }
+            shared.clock.sleep(STORE_PAUSE).await;
+        }
+        None
+    }
+
+    async fn send(
+        self,
+        candidate: Candidate,
+        token: AttemptToken,
+        deadline: Deadline,
+        config: ChannelConfig,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        let end = self.attempt(&candidate, deadline, &config).await;
+        let trigger = candidate.trigger;
+        let settlement = Settlement { id: trigger.id, generation: trigger.generation, token, end };
+        // The settler outlives the lanes; without it the row stays `sending` and is rescued.
+        let _ = self.finished.send(Finished { trigger, settlement }).await;
+        drop(permit);
+    }
+
+    async fn attempt(&self, candidate: &Candidate, deadline: Deadline, config: &ChannelConfig) -> AttemptEnd {
+        let Shared { clock, metrics, renderer, .. } = &*self.shared;
+        let began = clock.elapsed();
+        let message = match reminder::message(renderer, candidate, clock.now()) {
+            Ok(message) => message,
+            Err(error) => {
+                tracing::error!(trigger.id = %candidate.trigger.id, %error, "no message could be made");
+                return settle::unreadable(&error);
+            }
+        };
+        let rendered = clock.elapsed();
+        let report = self.channel.send(&message, deadline).await;
+        let provider = self.channel.name();
+        metrics.took(self.kind, provider, Stage::Render, rendered.saturating_sub(began));
+        metrics.took(self.kind, provider, Stage::Send, clock.elapsed().saturating_sub(rendered));
+        metrics.attempted(self.kind, provider, &report);
+        settle::decide(report, &candidate.trigger, &message, config, self.shared.clock.now())
+    }
+}

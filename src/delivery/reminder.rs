@@ -1,0 +1,38 @@
+//! From a granted candidate to its message: the occurrence is read from the event as it is now.
+
+use chrono::DateTime;
+use chrono::Utc;
+
+use crate::channel::Message;
+use crate::delivery::fire::address;
+use crate::delivery::fire::read_copies;
+use crate::delivery::message::Reminder;
+use crate::delivery::message::Renderer;
+use crate::store::Candidate;
+use crate::trigger::expand;
+
+/// The message for `candidate`, worded as of `now`. The error says why there is none, without personal data.
+pub fn message(renderer: &Renderer, candidate: &Candidate, now: DateTime<Utc>) -> Result<Message, String> {
+    let trigger = &candidate.trigger;
+    let owner = &candidate.owner;
+    let to = address(owner, &trigger.wish.recipient, trigger.wish.channel)
+        .ok_or_else(|| "the owner has no address for this channel".to_owned())?;
+    let person = owner.person();
+    let occurrence = read_copies(candidate)?
+        .iter()
+        .find_map(|event| expand::occurrence(event, &person, trigger.place.occurrence))
+        .ok_or_else(|| "the occurrence is no longer in its event".to_owned())?;
+    let reminder = Reminder {
+        trigger: trigger.id,
+        trigger_at: trigger.place.trigger_at,
+        now,
+        owner: &owner.id,
+        event_uid: &trigger.wish.event_uid,
+        to: &to,
+        zone: &person.zone,
+        locale: &owner.locale,
+        occurrence: &occurrence,
+        notes: &[],
+    };
+    renderer.render(&reminder).map_err(|error| error.to_string())
+}

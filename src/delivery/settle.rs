@@ -1,0 +1,106 @@
+//! What became of attempts, written in batches.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::Utc;
+
+use crate::channel::Blame;
+use crate::channel::Message;
+use crate::channel::Report;
+use crate::delivery::ChannelConfig;
+use crate::delivery::OnDoubt;
+use crate::store::AttemptEnd;
+use crate::store::KeptMessage;
+use crate::trigger::ChannelKind;
+use crate::trigger::Trigger;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
+use crate::trigger::retry::Failure;
+use crate::trigger::retry::Next;
+
+/// Characters of an error or reply that are kept.
+const DETAIL: usize = 500;
+
+/// What a report means for its trigger. Pure.
+pub fn decide(
+    report: Report,
+    trigger: &Trigger,
+    message: &Message,
+    config: &ChannelConfig,
+    now: DateTime<Utc>,
+) -> AttemptEnd {
+    match report {
+        Report::Accepted { reply, kept } => AttemptEnd::Done {
+            outcome: Outcome::Sent,
+            reason: Reason::None,
+            detail: cut(&reply),
+            handed_over_at: Some(now),
+            kept: kept.map(|kept| KeptMessage {
+                to: message.to.clone(),
+                subject: message.subject.clone(),
+                text: message.text.clone(),
+                raw: kept.raw,
+            }),
+        },
+        Report::Permanent { error } => over(Outcome::Failed, Reason::Refused, &error),
+        Report::InDoubt { error } if config.on_doubt == OnDoubt::Fail => {
+            over(Outcome::InDoubt, Reason::ConnectionLost, &error)
+        }
+        Report::InDoubt { error } => {
+            again(trigger, config, Setback { error, counts: true, retry_after: None, doubt: true }, now)
+        }
+        Report::Transient { error, of, retry_after } => {
+            let counts = of == Blame::Message;
+            again(trigger, config, Setback { error, counts, retry_after, doubt: false }, now)
+        }
+        Report::Abandoned => {
+            let error = "the time for the attempt ran out before anything was sent".to_owned();
+            again(trigger, config, Setback { error, counts: false, retry_after: None, doubt: false }, now)
+        }
+    }
+}
+
+/// The end of an attempt whose message could not be made.
+pub fn unreadable(error: &str) -> AttemptEnd {
+    over(Outcome::Failed, Reason::Unreadable, error)
+}
+
+struct Setback {
+    error: String,
+    counts: bool,
+    retry_after: Option<Duration>,
+    doubt: bool,
+}
+
+fn again(trigger: &Trigger, config: &ChannelConfig, setback: Setback, now: DateTime<Utc>) -> AttemptEnd {
+    let failure = Failure {
+        trigger: trigger.id,
+        attempts: trigger.attempts,
+        counts: setback.counts,
+        retry_after: setback.retry_after,
+        at: now,
+        expires_at: trigger.expires_at,
+    };
+    match config.retry.next(&failure) {
+        Next::At(due_at) => AttemptEnd::Retry { due_at, counts: setback.counts, error: cut(&setback.error) },
+        // What may have arrived is never called failed.
+        Next::Exhausted | Next::TooLate if setback.doubt => {
+            over(Outcome::InDoubt, Reason::ConnectionLost, &setback.error)
+        }
+        Next::Exhausted => over(Outcome::Failed, Reason::Exhausted, &setback.error),
+        Next::TooLate => over(Outcome::Expired, Reason::Late, &setback.error),
+    }
+}
+
+fn over(outcome: Outcome, reason: Reason, detail: &str) -> AttemptEnd {
+    AttemptEnd::Done { outcome, reason, detail: cut(detail), handed_over_at: None, kept: None }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().filter(|it| !it.is_control()).take(DETAIL).collect()
+}
+
+/// The configurations of the channels, as the loops see them.
+pub type Channels = BTreeMap<ChannelKind, ChannelConfig>;

@@ -1,0 +1,134 @@
+//! Writes what attempts came to, in batches: whatever has come in while the last batch was written is the next one.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::Utc;
+use tokio::sync::mpsc;
+
+use crate::delivery::lane::Shared;
+use crate::metrics::LatenessKind;
+use crate::store::AttemptEnd;
+use crate::store::Settled;
+use crate::store::Settlement;
+use crate::trigger::Trigger;
+
+/// Settlements of one transaction at the most.
+const BATCH: usize = 1_000;
+
+/// The first and the longest pause between tries of a settle whose store does not answer.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// An attempt that is over.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// The trigger, as it was when its fire-check passed.
+    pub trigger: Trigger,
+    /// What to write.
+    pub settlement: Settlement,
+}
+
+/// Writes what attempts came to.
+pub struct Settler {
+    shared: Arc<Shared>,
+    finished: mpsc::Receiver<Finished>,
+}
+
+impl fmt::Debug for Settler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settler").finish_non_exhaustive()
+    }
+}
+
+impl Settler {
+    /// A settler of what comes through `finished`.
+    pub const fn new(shared: Arc<Shared>, finished: mpsc::Receiver<Finished>) -> Self {
+        Self { shared, finished }
+    }
+
+    /// Settles until all lanes and sends are gone.
+    pub async fn run(mut self) {
+        while self.tick().await {}
+    }
+
+    /// Whether no finished attempt waits to be written.
+    pub fn is_idle(&self) -> bool {
+        self.finished.is_empty()
+    }
+
+    /// Waits for at least one finished attempt and settles all there are. False when no more can come.
+    pub async fn tick(&mut self) -> bool {
+        let mut batch = Vec::new();
+        if self.finished.recv_many(&mut batch, BATCH).await == 0 {
+            return false;
+        }
+        let settlements: Vec<Settlement> = batch.iter().map(|it| it.settlement.clone()).collect();
+        let settled = self.write(&settlements).await;
+        for (finished, settled) in batch.iter().zip(settled) {
+            self.tell(finished, settled);
+        }
+        true
+    }
+
+    /// Tries until the store takes it: what is known here is known nowhere else. A process that is stopped meanwhile
+    /// leaves `sending` rows, which are rescued as in doubt.
+    async fn write(&self, settlements: &[Settlement]) -> Vec<Settled> {
+        let mut pause = PAUSES.0;
+        loop {
+            match self.shared.store.settle(settlements).await {
+                Ok(settled) => return settled,
+                Err(error) => tracing::warn!(%error, count = settlements.len(), "settle failed; trying again"),
+            }
+            self.shared.clock.sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    fn measure(&self, trigger: &Trigger, handed_over_at: Option<DateTime<Utc>>) {
+        let Some(at) = handed_over_at else { return };
+        let known_in_time = trigger.processed.is_some_and(|processed| processed <= trigger.place.trigger_at);
+        let kind = match (trigger.attempts, known_in_time) {
+            (1.., _) => LatenessKind::Retried,
+            (0, true) => LatenessKind::Regular,
+            (0, false) => LatenessKind::Late,
+        };
+        self.shared.metrics.handed_over(trigger.wish.channel, kind, at - trigger.place.trigger_at);
+    }
+
+    fn tell(&self, finished: &Finished, settled: Settled) {
+        let trigger = &finished.trigger;
+        let channel = trigger.wish.channel;
+        match settled {
+            Settled::Retrying(claim) => self.shared.armed.arm(&[claim]),
+            Settled::Recorded | Settled::Lost => {}
+            Settled::Poisoned => tracing::error!(trigger.id = %trigger.id, "this outcome cannot be written"),
+        }
+        match &finished.settlement.end {
+            AttemptEnd::Done { outcome, reason, detail, handed_over_at, .. } => {
+                self.shared.metrics.concluded(channel, *outcome, *reason);
+                self.measure(trigger, *handed_over_at);
+                tracing::info!(
+                    trigger.id = %trigger.id,
+                    event.uid = %trigger.wish.event_uid,
+                    %channel,
+                    attempt = trigger.attempts + 1,
+                    %outcome,
+                    %reason,
+                    detail,
+                    "trigger settled",
+                );
+            }
+            AttemptEnd::Retry { due_at, error, .. } => tracing::warn!(
+                trigger.id = %trigger.id,
+                event.uid = %trigger.wish.event_uid,
+                %channel,
+                attempt = trigger.attempts + 1,
+                retry_at = %due_at,
+                error,
+                "attempt failed; it will be repeated",
+            ),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The janitor frees claims whose holder is gone, and deletes what is old. Both in bounded steps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::store::RescueRules;
+use crate::store::Rescued;
+use crate::store::Retention;
+use crate::store::Store;
+use crate::store::StoreError;
+
+/// Rows looked at by one rescue.
+const RESCUE: u32 = 1_000;
+
+/// Rows of each kind deleted at once.
+const PURGE: u32 = 1_000;
+
+/// Purges in one go at the most: upkeep must never keep the writer busy for long.
+const PURGES: usize = 20;
+
+/// How long things are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// History and outbox.
+    pub history: Duration,
+    /// Tombstones of deleted events.
+    pub tombstones: Duration,
+}
+
+/// Cleans up.
+#[derive(Debug, Clone)]
+pub struct Janitor {
+    store: Arc<dyn Store>,
+}
+
+impl Janitor {
+    /// A janitor of this store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// Frees lapsed claims; whoever calls has the planner look if any were freed.
+    pub async fn rescue(&self, rules: &RescueRules) -> Result<Rescued, StoreError> {
+        self.store.rescue(rules, RESCUE).await
+    }
+
+    /// Deletes what is older than it must be kept. Returns how many rows went.
+    pub async fn purge(&self, config: Config, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        let before = |age| now.checked_sub_signed(TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX));
+        let retention = Retention {
+            history_before: before(config.history).unwrap_or(DateTime::<Utc>::MIN_UTC),
+            tombstones_before: before(config.tombstones).unwrap_or(DateTime::<Utc>::MIN_UTC),
+            limit: PURGE,
+        };
+        let mut deleted = 0;
+        for _ in 0..PURGES {
+            let gone = self.store.purge(&retention).await?;
+            deleted += gone;
+            if gone == 0 {
+                break;
+            }
+        }
+        Ok(deleted)
+    }
+}

@@ -1,0 +1,118 @@
+//! One wish over all copies of its event: two calendars that hold the same event for one person are one.
+
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::calendar::event::Event;
+use crate::calendar::ical;
+use crate::trigger::AlarmIdentity;
+use crate::trigger::NewTrigger;
+use crate::trigger::Place;
+use crate::trigger::Wish;
+use crate::trigger::expand;
+use crate::trigger::expand::Firing;
+use crate::trigger::expand::GaveUp;
+use crate::trigger::expand::Person;
+
+/// After its trigger instant an alarm is of use at least this long, however short its event is.
+const USEFUL_FOR: TimeDelta = TimeDelta::minutes(5);
+
+/// How late is too late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lateness {
+    /// How late a trigger may already be when its event is created or moved, and still be sent at once.
+    pub grace: Duration,
+    /// How long after its trigger instant a trigger is of use at the most.
+    pub most: Duration,
+}
+
+impl Lateness {
+    /// From when on a firing is too late to send: at the end of its occurrence, but at least five minutes and at most
+    /// [`Lateness::most`] after its trigger instant.
+    pub fn expires_at(&self, firing: &Firing) -> DateTime<Utc> {
+        let trigger_at = firing.place.trigger_at;
+        let useful = firing.ends_at.max(trigger_at + USEFUL_FOR);
+        useful.min(trigger_at + TimeDelta::from_std(self.most).unwrap_or(TimeDelta::MAX))
+    }
+
+    /// The trigger of a firing.
+    pub fn trigger(&self, wish: &Wish, firing: &Firing) -> NewTrigger {
+        NewTrigger {
+            wish: wish.clone(),
+            place: firing.place,
+            expires_at: self.expires_at(firing),
+            has_more: firing.has_more,
+        }
+    }
+}
+
+/// The event with this UID in an iCalendar text.
+pub fn read_event(ics: &str, uid: &str) -> Result<Event, String> {
+    let calendar = ical::parse(ics.as_bytes()).map_err(|error| error.to_string())?;
+    if let Some(rejection) = calendar.rejected.first() {
+        return Err(format!("{} at line {}: {}", rejection.component, rejection.line, rejection.reason));
+    }
+    let found = calendar.events.into_iter().find(|event| event.uid() == uid);
+    found.ok_or_else(|| "the event is no longer in its own text".to_owned())
+}
+
+/// The sequence of firings of one alarm, over all copies of its event.
+#[derive(Debug, Clone, Copy)]
+pub struct Series<'a> {
+    /// The copies.
+    pub events: &'a [Event],
+    /// For whom.
+    pub person: &'a Person,
+    /// Which alarm.
+    pub identity: &'a AlarmIdentity,
+}
+
+impl Series<'_> {
+    /// The first firing strictly after `after`.
+    pub fn next(&self, after: &Place) -> Result<Option<Firing>, GaveUp> {
+        let mut first: Option<Firing> = None;
+        let mut has_more = false;
+        for event in self.events {
+            if let Some(firing) = expand::next(event, self.person, self.identity, after)? {
+                has_more |= firing.has_more || first.as_ref().is_some_and(|it| it.place != firing.place);
+                if first.as_ref().is_none_or(|it| firing.place < it.place) {
+                    first = Some(firing);
+                }
+            }
+        }
+        Ok(first.map(|firing| Firing { has_more, ..firing }))
+    }
+
+    /// The firing at exactly `place`, if a copy owes it.
+    pub fn owed(&self, place: &Place) -> Result<Option<Firing>, GaveUp> {
+        let mut found: Option<Firing> = None;
+        for event in self.events {
+            if let Some(firing) = expand::owed(event, self.person, self.identity, place)? {
+                let has_more = firing.has_more || found.as_ref().is_some_and(|it| it.has_more);
+                found = Some(Firing { has_more, ..firing });
+            }
+        }
+        if found.is_none() || self.events.len() < 2 {
+            return Ok(found);
+        }
+        let has_more = self.next(place)?.is_some();
+        Ok(found.map(|firing| Firing { has_more, ..firing }))
+    }
+
+    /// How many firings lie after `after` and not after `until`; stops counting at `most`.
+    pub fn count(&self, after: &Place, until: &Place, most: u64) -> Result<u64, GaveUp> {
+        let mut place = *after;
+        let mut count = 0;
+        while count < most {
+            match self.next(&place)? {
+                Some(firing) if firing.place <= *until => place = firing.place,
+                _ => break,
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+}

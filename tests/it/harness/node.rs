@@ -1,0 +1,215 @@
+//! The real binary as a direct child, with a folder of its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Stdio;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::harness::Guarded;
+use crate::harness::eventually;
+use crate::harness::free_port;
+
+/// What a node needs before it starts and keeps when it dies: its folder with the database, its port, its settings.
+#[derive(Debug)]
+pub struct Home {
+    folder: TempDir,
+    /// Where it listens on loopback.
+    pub port: u16,
+    settings: BTreeMap<String, String>,
+}
+
+impl Home {
+    /// A home with nothing but a database file and a port of its own; everything else is as it comes.
+    pub fn new() -> Self {
+        let home = Self {
+            folder: tempfile::tempdir().expect("a temporary folder can be made"),
+            port: free_port(),
+            settings: BTreeMap::new(),
+        };
+        let listen = format!("127.0.0.1:{}", home.port);
+        let database = format!("sqlite://{}", home.database().display());
+        home.with("HTTP__LISTEN", &listen)
+            .with("STORE__URL", &database)
+            // A restarted node would leave what it finds to its first look, which is not what most tests are about.
+            .with("WORKER__INITIAL_DELAY", "0s")
+    }
+
+    /// With a setting, spelt as in the environment but without its prefix: `WORKER__PERIOD`.
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.settings.insert(format!("CARILLON__{key}"), value.to_owned());
+        self
+    }
+
+    /// With a relay on a loopback port.
+    pub fn with_relay(self, port: u16) -> Self {
+        self.with("CHANNELS__EMAIL__SMTP__HOST", "127.0.0.1")
+            .with("CHANNELS__EMAIL__SMTP__PORT", &port.to_string())
+            .with("CHANNELS__EMAIL__SMTP__TLS", "none")
+            .with("CHANNELS__EMAIL__FROM", "Calendar <calendar@carillon.test>")
+    }
+
+    /// With a configuration file of this text.
+    pub fn with_file(self, text: &str) -> Self {
+        fs::write(self.config_file(), text).expect("the folder is ours");
+        self
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The SQLite file.
+    pub fn database(&self) -> PathBuf {
+        self.folder().join("carillon.db")
+    }
+
+    /// The configuration file, if one was written.
+    pub fn config_file(&self) -> PathBuf {
+        self.folder().join("carillon.toml")
+    }
+
+    /// What the node said so far, over all its starts.
+    pub fn output(&self) -> String {
+        fs::read_to_string(self.output_file()).unwrap_or_default()
+    }
+
+    /// A command of the binary in this home, with its own settings alone.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_carillon"));
+        let inherited = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        for name in inherited.filter(|name| name.starts_with("CARILLON_")) {
+            command.env_remove(name);
+        }
+        command
+            .args(arguments)
+            .current_dir(self.folder())
+            .envs(&self.settings)
+            .stdin(Stdio::null());
+        if self.config_file().exists() {
+            command.arg("--config").arg(self.config_file());
+        }
+        command
+    }
+
+    /// Starts the node without waiting for it.
+    pub fn launch(self) -> Node {
+        let process = Guarded::spawn(&mut self.serving());
+        Node { home: self, process }
+    }
+
+    /// Starts the node and waits until it is ready.
+    pub async fn start(self) -> Node {
+        let mut node = self.launch();
+        node.ready().await;
+        node
+    }
+
+    fn serving(&self) -> Command {
+        let log = self.open_output();
+        let mut command = self.command(&["serve"]);
+        command
+            .stdout(log.try_clone().expect("a file handle can be cloned"))
+            .stderr(log);
+        command
+    }
+
+    fn output_file(&self) -> PathBuf {
+        self.folder().join("output.log")
+    }
+
+    fn open_output(&self) -> File {
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.output_file())
+            .expect("the folder is ours")
+    }
+}
+
+/// A node that runs, or did.
+#[derive(Debug)]
+pub struct Node {
+    /// What it keeps when it dies.
+    pub home: Home,
+    process: Guarded,
+}
+
+impl Node {
+    /// Waits until it says that it is ready.
+    pub async fn ready(&mut self) {
+        let url = self.url("/readyz");
+        let process = &mut self.process;
+        let client = reqwest::Client::new();
+        // One answer of two kinds, so that a node that ended is not waited for.
+        let ended = eventually("the node to be ready", async || {
+            if let Some(status) = process.child.try_wait().expect("a child can be asked") {
+                return Some(Some(status));
+            }
+            let answer = client.get(&url).send().await.ok()?;
+            answer.status().is_success().then_some(None)
+        })
+        .await;
+        assert!(ended.is_none(), "the node ended before it was ready: {ended:?}");
+    }
+
+    /// The address of a path of its API.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.home.port)
+    }
+
+    /// Kills it as a power cut would.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again in the same home and waits until it is ready. What ran before must be gone.
+    pub async fn start_again(&mut self) {
+        self.launch_again();
+        self.ready().await;
+    }
+
+    /// Starts it again in the same home.
+    pub fn launch_again(&mut self) {
+        self.process = Guarded::spawn(&mut self.home.serving());
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.process.child.id()).expect("process ids are small");
+        let pid = Pid::from_raw(id).expect("a child's id is not zero");
+        rustix::process::kill_process(pid, signal).expect("a child can be signalled");
+    }
+
+    /// Asks it to stop, and waits for its end.
+    pub async fn terminate(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.ended().await
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let process = &mut self.process;
+        eventually("the node to end", async || {
+            process.child.try_wait().expect("a child can be asked")
+        })
+        .await
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- what the node said:\n{}---", self.home.output());
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! A relay of ours, in the process of the test: it keeps a log of what was handed to it, and misbehaves on command.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use carillon::clock::Clock;
+use carillon::clock::SystemClock;
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+use tokio::io::AsyncBufReadExt;
+use tokio::io::AsyncWriteExt;
+use tokio::io::BufReader;
+use tokio::net::TcpListener;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use crate::harness::eventually;
+
+/// The answer to EHLO.
+const GREETING: &str = "250-sink.test\r\n250-8BITMIME\r\n250-AUTH PLAIN LOGIN\r\n250 PIPELINING";
+
+/// How late a mail may be where nothing is wrong; loose, since the machine of the tests may be busy.
+const LATE: TimeDelta = TimeDelta::seconds(10);
+
+/// What the sink does to those who come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Manners {
+    /// It takes everything.
+    Polite,
+    /// It accepts connections and says nothing until its manners change.
+    HoldGreeting,
+    /// It takes the final dot and says nothing until its manners change.
+    HoldReply,
+    /// It takes the final dot and hangs up.
+    HangUpAfterDot,
+    /// It answers the next so many RCPT commands with this line, and is polite then.
+    Refuse {
+        /// How many.
+        times: usize,
+        /// The reply, with its code.
+        reply: &'static str,
+    },
+}
+
+/// A message whose final dot arrived.
+#[derive(Debug, Clone)]
+pub struct Mail {
+    /// When the final dot arrived, by the wall clock.
+    pub at: DateTime<Utc>,
+    /// The recipients of the envelope.
+    pub recipients: Vec<String>,
+    /// Whether the sink took responsibility with a 250 that the other side was there to hear.
+    pub accepted: bool,
+    /// Header and body, with the dots unstuffed and lines ended by `\n`.
+    pub raw: String,
+}
+
+impl Mail {
+    /// A header field, unfolded.
+    pub fn header(&self, name: &str) -> String {
+        let head = self.raw.split("\n\n").next().unwrap_or_default();
+        let unfolded = head.replace("\n ", " ").replace("\n\t", " ");
+        unfolded
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(field, _)| field.eq_ignore_ascii_case(name))
+            .map_or_else(String::new, |(_, value)| value.trim().to_owned())
+    }
+
+    /// Checks that it came at its instant: never before, and not much later.
+    pub fn assert_on_time(&self, due: DateTime<Utc>) {
+        assert!(self.at >= due, "early: {} before {due}", self.at);
+        assert!(self.at - due < LATE, "late: {} for {due}", self.at);
+    }
+
+    /// The Message-ID, with its brackets.
+    pub fn message_id(&self) -> String {
+        self.header("Message-ID")
+    }
+
+    /// The trigger it was sent for: the first 32 hexadecimal digits of the Message-ID.
+    pub fn trigger_id(&self) -> String {
+        let id = self.message_id();
+        let digits: Vec<char> = id.chars().collect();
+        let found = digits
+            .windows(32)
+            .find(|window| window.iter().all(char::is_ascii_hexdigit));
+        let found = found.unwrap_or_else(|| panic!("Message-ID `{id}` names no trigger"));
+        found.iter().collect()
+    }
+}
+
+/// What the sink has seen so far.
+#[derive(Debug, Default, Clone)]
+pub struct Log {
+    /// Connections.
+    pub connections: usize,
+    /// Messages, in the order of their final dots.
+    pub mails: Vec<Mail>,
+}
+
+impl Log {
+    /// How often each Message-ID arrived.
+    pub fn by_message_id(&self) -> HashMap<String, usize> {
+        let mut counts = HashMap::new();
+        for mail in &self.mails {
+            *counts.entry(mail.message_id()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// The sink.
+#[derive(Debug)]
+pub struct Sink {
+    /// Where it listens on loopback.
+    pub port: u16,
+    manners: Arc<watch::Sender<Manners>>,
+    log: Arc<Mutex<Log>>,
+    listening: tokio::task::JoinHandle<()>,
+}
+
+impl Sink {
+    /// A sink on a port of its own.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .expect("loopback has free ports");
+        let port = listener
+            .local_addr()
+            .expect("a bound socket has an address")
+            .port();
+        let manners = Arc::new(watch::Sender::new(Manners::Polite));
+        let log = Arc::new(Mutex::new(Log::default()));
+        let (their_manners, their_log) = (Arc::clone(&manners), Arc::clone(&log));
+        let listening = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                their_log.lock().expect("no holder panics").connections += 1;
+                let dialogue = Dialogue::new(stream, Arc::clone(&their_manners), Arc::clone(&their_log));
+                // A client that hangs up is what many tests are about.
+                tokio::spawn(async move { dialogue.hold().await.ok() });
+            }
+        });
+        Self {
+            port,
+            manners,
+            log,
+            listening,
+        }
+    }
+
+    /// Changes its manners, also towards those who are waiting.
+    pub fn be(&self, manners: Manners) {
+        self.manners.send_replace(manners);
+    }
+
+    /// What it has seen so far.
+    pub fn log(&self) -> Log {
+        self.log.lock().expect("no holder panics").clone()
+    }
+
+    /// Waits until so many final dots arrived, and returns the messages.
+    pub async fn mails(&self, count: usize) -> Vec<Mail> {
+        let what = format!("{count} messages in the sink");
+        eventually(&what, async || {
+            let mails = self.log().mails;
+            (mails.len() >= count).then_some(mails)
+        })
+        .await
+    }
+
+    /// Waits until so many clients have connected.
+    pub async fn connections(&self, count: usize) {
+        let what = format!("{count} connections to the sink");
+        eventually(&what, async || (self.log().connections >= count).then_some(())).await;
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+/// One connection.
+struct Dialogue {
+    stream: BufReader<TcpStream>,
+    manners: Arc<watch::Sender<Manners>>,
+    log: Arc<Mutex<Log>>,
+    recipients: Vec<String>,
+}
+
+impl Dialogue {
+    fn new(stream: TcpStream, manners: Arc<watch::Sender<Manners>>, log: Arc<Mutex<Log>>) -> Self {
+        Self {
+            stream: BufReader::new(stream),
+            manners,
+            log,
+            recipients: Vec::new(),
+        }
+    }
+
+    async fn hold(mut self) -> std::io::Result<()> {
+        self.wait_while(&Manners::HoldGreeting).await;
+        self.say("220 sink.test ESMTP").await?;
+        while let Some(line) = self.line().await? {
+            let verb = line
+                .split([' ', ':'])
+                .next()
+                .unwrap_or_default()
+                .to_ascii_uppercase();
+            match verb.as_str() {
+                "EHLO" | "HELO" => self.say(GREETING).await?,
+                "AUTH" => self.say("235 2.7.0 welcome").await?,
+                "RCPT" => self.take_recipient(&line).await?,
+                "DATA" if self.recipients.is_empty() => self.say("503 no recipients").await?,
+                "DATA" => {
+                    self.say("354 go on").await?;
+                    if !self.take_message().await? {
+                        return Ok(());
+                    }
+                }
+                "QUIT" => return self.say("221 bye").await,
+                "MAIL" | "RSET" => {
+                    self.recipients.clear();
+                    self.say("250 ok").await?;
+                }
+                _ => self.say("250 ok").await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_recipient(&mut self, line: &str) -> std::io::Result<()> {
+        let mut refusal = None;
+        self.manners.send_if_modified(|manners| {
+            if let Manners::Refuse { times, reply } = manners
+                && *times > 0
+            {
+                refusal = Some(*reply);
+                *times -= 1;
+            }
+            refusal.is_some()
+        });
+        if let Some(reply) = refusal {
+            return self.say(reply).await;
+        }
+        let address = line.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+        self.recipients
+            .push(address.map_or_else(String::new, |(address, _)| address.to_owned()));
+        self.say("250 ok").await
+    }
+
+    /// Reads up to the final dot. False: the sink hung up.
+    async fn take_message(&mut self) -> std::io::Result<bool> {
+        let mut raw = String::new();
+        loop {
+            let Some(line) = self.line().await? else {
+                return Ok(false);
+            };
+            if line == "." {
+                break;
+            }
+            raw.push_str(line.strip_prefix('.').unwrap_or(&line));
+            raw.push('\n');
+        }
+        let place = self.record(raw);
+        if *self.manners.borrow() == Manners::HangUpAfterDot {
+            return Ok(false);
+        }
+        self.wait_while(&Manners::HoldReply).await;
+        self.say("250 2.0.0 ok: queued as 4711").await?;
+        self.log.lock().expect("no holder panics").mails[place].accepted = true;
+        Ok(true)
+    }
+
+    fn record(&mut self, raw: String) -> usize {
+        let mut log = self.log.lock().expect("no holder panics");
+        log.mails.push(Mail {
+            at: SystemClock.now(),
+            recipients: std::mem::take(&mut self.recipients),
+            accepted: false,
+            raw,
+        });
+        log.mails.len() - 1
+    }
+
+    async fn wait_while(&self, manners: &Manners) {
+        let mut changes = self.manners.subscribe();
+        // An error says that the sink is gone, and the test with it.
+        let _ = changes.wait_for(|current| current != manners).await;
+    }
+
+    async fn line(&mut self) -> std::io::Result<Option<String>> {
+        let mut line = Vec::new();
+        let length = self.stream.read_until(b'\n', &mut line).await?;
+        let text = String::from_utf8_lossy(&line);
+        Ok((length > 0).then(|| text.trim_end_matches(['\r', '\n']).to_owned()))
+    }
+
+    async fn say(&mut self, reply: &str) -> std::io::Result<()> {
+        let stream = self.stream.get_mut();
+        stream.write_all(format!("{reply}\r\n").as_bytes()).await
+    }
+}

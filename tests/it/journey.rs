@@ -1,0 +1,266 @@
+//! A reminder's whole way, with the real binary: from the request that causes it to the mail that arrives.
+
+use chrono::TimeDelta;
+use serde_json::json;
+
+use crate::harness::api::ADDRESS;
+use crate::harness::api::OWNER;
+use crate::harness::api::SOURCE;
+use crate::harness::api::items;
+use crate::harness::calendar::Calendar;
+use crate::harness::node::Home;
+use crate::harness::postfix;
+use crate::harness::postfix::Postfix;
+use crate::harness::sink::Mail;
+use crate::harness::sink::Manners;
+use crate::harness::sink::Sink;
+use crate::harness::smtp_sink::SmtpSink;
+use crate::harness::whole_second_in;
+
+/// The mail with what differs from run to run blanked.
+fn blanked(mail: &Mail) -> String {
+    let boundary = mail.header("Content-Type");
+    let boundary = boundary.split("boundary=\"").nth(1).unwrap_or_default();
+    let boundary = boundary.split('"').next().unwrap_or_default();
+    let mut text = mail.raw.replace(&mail.trigger_id(), "[trigger]");
+    if !boundary.is_empty() {
+        text = text.replace(boundary, "[boundary]");
+    }
+    let lines = text.lines().map(|line| match line.split_once(':') {
+        Some(("Date", _)) => "Date: [now]",
+        _ if line.starts_with("Starts in ") => "Starts in [long]",
+        _ => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn an_alarm_becomes_one_mail_at_its_instant() {
+    let sink = Sink::start().await;
+    let node = Home::new().with_relay(sink.port).start_with_owner().await;
+    let due = whole_second_in(3);
+    let event = Calendar::far_away("budget@example.org")
+        .with("LOCATION:Room 12")
+        .with("DESCRIPTION:Bring the figures <of last year> & a pen.")
+        .alarm_at(due);
+
+    let answer = node.put_event("budget", &event).await.ok();
+    assert_eq!(answer["planned"], 1, "{answer}");
+
+    let mails = sink.mails(1).await;
+    mails[0].assert_on_time(due);
+    assert_eq!(mails[0].recipients, [ADDRESS]);
+    insta::assert_snapshot!("mail", blanked(&mails[0]));
+    let rows = node.history_of(1).await;
+    assert_eq!(rows[0]["id"], mails[0].trigger_id());
+    assert_eq!(rows[0]["outcome"], "sent");
+    assert_eq!(sink.log().mails.len(), 1);
+}
+
+#[tokio::test]
+async fn smtp_sink_takes_it_too() {
+    let sink = SmtpSink::start(&[]).await;
+    let node = Home::new().with_relay(sink.port).start_with_owner().await;
+    let event = Calendar::far_away("budget@example.org").alarm_at(whole_second_in(2));
+
+    node.put_event("budget", &event).await.ok();
+
+    let mails = sink.mails(1).await;
+    assert!(
+        mails[0].contains(&format!("X-Rcpt-Args: <{ADDRESS}>")),
+        "{}",
+        mails[0]
+    );
+    assert_eq!(node.history_of(1).await[0]["outcome"], "sent");
+    assert_eq!(sink.mails(1).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_real_postfix_relays_it() {
+    let sink = Sink::start().await;
+    let postfix = Postfix::start(sink.port).await;
+    let node = Home::new().with_relay(postfix.port).start_with_owner().await;
+    let due = whole_second_in(3);
+    let event = Calendar::far_away("budget@example.org").alarm_at(due);
+
+    node.put_event("budget", &event).await.ok();
+
+    let mails = sink.mails(1).await;
+    mails[0].assert_on_time(due);
+    assert_eq!(mails[0].recipients, [ADDRESS]);
+    let rows = node.history_of(1).await;
+    assert_eq!(rows[0]["outcome"], "sent");
+    assert_eq!(
+        rows[0]["id"],
+        mails[0].trigger_id(),
+        "Postfix kept the Message-ID"
+    );
+    assert_eq!(sink.log().mails.len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_real_postfix_refuses_for_good_is_tried_once() {
+    let sink = Sink::start().await;
+    let postfix = Postfix::start(sink.port).await;
+    let node = Home::new().with_relay(postfix.port).start().await;
+    let owner = json!({ "email": postfix::GONE, "time_zone": "UTC", "locale": "en" });
+    node.put(
+        &format!("/v1/owners/{OWNER}"),
+        "application/json",
+        owner.to_string(),
+    )
+    .await
+    .ok();
+    let event = Calendar::far_away("budget@example.org").alarm_at(whole_second_in(2));
+
+    node.put_event("budget", &event).await.ok();
+
+    let rows = node.history_of(1).await;
+    assert_eq!(rows[0]["outcome"], "failed", "{rows:?}");
+    assert_eq!(rows[0]["reason"], "refused", "{rows:?}");
+    assert_eq!(rows[0]["attempts"], 1, "{rows:?}");
+}
+
+#[tokio::test]
+async fn what_is_refused_for_now_is_tried_again_with_the_same_message_id() {
+    let sink = Sink::start().await;
+    sink.be(Manners::Refuse {
+        times: 2,
+        reply: "451 4.7.1 come back later",
+    });
+    let home = Home::new()
+        .with_relay(sink.port)
+        .with("CHANNELS__EMAIL__RETRY__BACKOFF", "1s");
+    let node = home.start_with_owner().await;
+    let event = Calendar::far_away("budget@example.org").alarm_at(whole_second_in(2));
+
+    node.put_event("budget", &event).await.ok();
+
+    let rows = node.history_of(1).await;
+    assert_eq!(rows[0]["outcome"], "sent", "{rows:?}");
+    assert_eq!(rows[0]["attempts"], 3, "{rows:?}");
+    assert_eq!(sink.log().mails.len(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_lost_after_the_final_dot_is_repeated_with_the_same_message_id() {
+    let sink = Sink::start().await;
+    sink.be(Manners::HangUpAfterDot);
+    let home = Home::new()
+        .with_relay(sink.port)
+        .with("CHANNELS__EMAIL__RETRY__BACKOFF", "1s");
+    let node = home.start_with_owner().await;
+    let event = Calendar::far_away("budget@example.org").alarm_at(whole_second_in(2));
+    node.put_event("budget", &event).await.ok();
+    sink.mails(1).await;
+    sink.be(Manners::Polite);
+
+    let mails = sink.mails(2).await;
+
+    assert_eq!(
+        mails[0].raw, mails[1].raw,
+        "the rendered bytes are the same on every retry"
+    );
+    assert_eq!(node.history_of(1).await[0]["outcome"], "sent");
+}
+
+#[tokio::test]
+async fn without_a_relay_the_outbox_keeps_it() {
+    let node = Home::new().start_with_owner().await;
+    let event = Calendar::far_away("budget@example.org").alarm_at(whole_second_in(2));
+
+    node.put_event("budget", &event).await.ok();
+
+    node.history_of(1).await;
+    let entries = items(&node.get("/v1/outbox").await.ok());
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert_eq!(entries[0]["to"], ADDRESS);
+    let subject = entries[0]["subject"].as_str().expect("a message has a subject");
+    assert!(subject.contains("Budget round"), "{subject}");
+    assert!(
+        node.home.output().contains("outbox"),
+        "the log says where messages go"
+    );
+}
+
+#[tokio::test]
+async fn the_second_alarm_follows_the_first() {
+    let sink = Sink::start().await;
+    let home = Home::new()
+        .with_relay(sink.port)
+        .with("POLICIES__MIN_INTERVAL", "1s");
+    let node = home.start_with_owner().await;
+    let due = [whole_second_in(3), whole_second_in(5)];
+    let event = Calendar::far_away("budget@example.org")
+        .alarm_at(due[0])
+        .alarm_at(due[1]);
+
+    node.put_event("budget", &event).await.ok();
+
+    let mails = sink.mails(2).await;
+    mails[0].assert_on_time(due[0]);
+    mails[1].assert_on_time(due[1]);
+    assert_ne!(mails[0].message_id(), mails[1].message_id());
+}
+
+#[tokio::test]
+async fn every_occurrence_of_a_series_follows_the_one_before() {
+    let sink = Sink::start().await;
+    let home = Home::new()
+        .with_relay(sink.port)
+        .with("POLICIES__MIN_INTERVAL", "1s");
+    let node = home.start_with_owner().await;
+    let starts = [whole_second_in(3), whole_second_in(5), whole_second_in(7)];
+    let dates: Vec<String> = starts
+        .iter()
+        .map(|start| crate::harness::calendar::stamp(*start))
+        .collect();
+    let event = Calendar::starting("standup@example.org", starts[0])
+        .with(&format!("RDATE:{},{}", dates[1], dates[2]))
+        .alarm("TRIGGER:PT0S");
+
+    node.put_event("standup", &event).await.ok();
+    assert_eq!(node.triggers("standup").await.len(), 1, "one at a time is owed");
+
+    let mails = sink.mails(3).await;
+    for (mail, start) in mails.iter().zip(starts) {
+        mail.assert_on_time(start);
+    }
+    node.history_of(3).await;
+    assert!(node.triggers("standup").await.is_empty(), "the series is over");
+}
+
+#[tokio::test]
+async fn a_moved_event_reminds_at_its_new_instant_only() {
+    let sink = Sink::start().await;
+    let node = Home::new().with_relay(sink.port).start_with_owner().await;
+    let (before, after) = (whole_second_in(4), whole_second_in(6));
+    let event = |due| Calendar::starting("budget@example.org", due).alarm("TRIGGER:PT0S");
+
+    node.put_event("budget", &event(before)).await.ok();
+    let moved = node.put_event("budget", &event(after)).await.ok();
+
+    assert_eq!(moved["withdrawn"], 1, "{moved}");
+    let mails = sink.mails(1).await;
+    mails[0].assert_on_time(after);
+    node.history_of(1).await;
+    assert_eq!(sink.log().mails.len(), 1);
+}
+
+#[tokio::test]
+async fn a_deleted_event_reminds_of_nothing() {
+    let sink = Sink::start().await;
+    let node = Home::new().with_relay(sink.port).start_with_owner().await;
+    let due = whole_second_in(2);
+    let doomed = Calendar::far_away("doomed@example.org").alarm_at(due);
+    node.put_event("doomed", &doomed).await.ok();
+    let path = format!("/v1/sources/{SOURCE}/events/doomed?owner={OWNER}");
+    let deleted = reqwest::Client::new().delete(node.url(&path)).send().await;
+    assert!(deleted.expect("the node answers").status().is_success());
+
+    let kept = Calendar::far_away("kept@example.org").alarm_at(due + TimeDelta::seconds(1));
+    node.put_event("kept", &kept).await.ok();
+
+    node.history_of(1).await;
+    assert_eq!(sink.log().mails.len(), 1, "only the one that was kept");
+}

@@ -1,0 +1,177 @@
+//! Random changes, time and outages against a model: what is sent is a pure function of the versions that were in
+//! force. The model knows events as numbers and shares nothing with the engine.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon::clock::Clock;
+use carillon::clock::ManualClock;
+use carillon::trigger::outcome::Outcome;
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+use proptest::prelude::*;
+
+use crate::by_hand::Hand;
+use crate::by_hand::instant;
+
+const BASE: &str = "2026-12-01T00:00:00Z";
+const GRACE: i64 = 5;
+const LENGTH: i64 = 30;
+const MOST_LATE: i64 = 12 * 60;
+
+/// An event, in minutes since [`BASE`].
+#[derive(Debug, Clone, Copy)]
+struct Spec {
+    start: i64,
+    lead: i64,
+    /// Every so many hours, so many times.
+    every: i64,
+    count: i64,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u8, Spec),
+    Delete(u8),
+    Pass(i64),
+    Outage(i64),
+}
+
+/// (trigger instant, occurrence), in minutes: a place.
+type Place = (i64, i64);
+
+impl Spec {
+    fn places(self) -> impl Iterator<Item = Place> {
+        (0..self.count).map(move |k| self.start + k * self.every * 60).map(move |at| (at - self.lead, at))
+    }
+
+    fn ics(self, key: u8) -> String {
+        let start = (instant(BASE) + TimeDelta::minutes(self.start)).format("%Y%m%dT%H%M%SZ");
+        format!(
+            "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//carillon//model//EN\r\nBEGIN:VEVENT\r\nUID:model-{key}\r\n\
+             DTSTAMP:20261101T000000Z\r\nDTSTART:{start}\r\nDURATION:PT{LENGTH}M\r\nSUMMARY:Model\r\n\
+             RRULE:FREQ=HOURLY;INTERVAL={};COUNT={}\r\n\
+             BEGIN:VALARM\r\nUID:alarm-{key}\r\nACTION:EMAIL\r\nTRIGGER:-PT{}M\r\nSUMMARY:x\r\nDESCRIPTION:x\r\n\
+             END:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n",
+            self.every, self.count, self.lead
+        )
+    }
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    now: i64,
+    /// The version in force, and the last place that it needs no longer serve.
+    events: BTreeMap<u8, (Spec, Place)>,
+    /// (key, place) -> when it was sent.
+    sent: BTreeMap<(u8, Place), i64>,
+}
+
+impl Model {
+    fn put(&mut self, key: u8, spec: Spec) {
+        // What is past by more than the grace period when it is asked for is not sent.
+        let floor = (self.now - GRACE - 1, i64::MAX);
+        let served = self.events.get(&key).map_or(floor, |(_, served)| (*served).max(floor));
+        self.events.insert(key, (spec, served));
+        self.fire();
+    }
+
+    fn pass(&mut self, minutes: i64) {
+        for _ in 0..minutes {
+            self.now += 1;
+            self.fire();
+        }
+    }
+
+    fn fire(&mut self) {
+        let now = self.now;
+        for (key, (spec, served)) in &mut self.events {
+            let from = *served;
+            let due = spec.places().filter(|place| *place > from && place.0 <= now);
+            for (at, occurrence) in due {
+                let expires = (occurrence + LENGTH).max(at + 5).min(at + MOST_LATE);
+                if now < expires {
+                    self.sent.entry((*key, (at, occurrence))).or_insert(now);
+                }
+                *served = (at, occurrence);
+            }
+        }
+    }
+}
+
+fn spec() -> impl Strategy<Value = Spec> {
+    (0i64..900, 0i64..60, 1i64..5, 1i64..6).prop_map(|(start, lead, every, count)| Spec { start, lead, every, count })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u8..3, spec()).prop_map(|(key, spec)| Step::Put(key, spec)),
+        1 => (0u8..3).prop_map(Step::Delete),
+        4 => (1i64..150).prop_map(Step::Pass),
+        1 => (1i64..400).prop_map(Step::Outage),
+    ]
+}
+
+async fn run(steps: &[Step]) -> (BTreeSet<(u8, Place, i64)>, BTreeSet<(u8, Place, i64)>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = Arc::new(ManualClock::at(instant(BASE)));
+    let mut hand = Hand::start(folder.path(), &clock, &[]).await;
+    hand.owner("anna", "UTC").await;
+    let mut model = Model::default();
+    for step in steps {
+        match step {
+            Step::Put(key, spec) => {
+                hand.change(&key.to_string(), "anna", Some(spec.ics(*key))).await;
+                hand.settle_down().await;
+                model.put(*key, *spec);
+            }
+            Step::Delete(key) => {
+                hand.change(&key.to_string(), "anna", None).await;
+                model.events.remove(key);
+            }
+            Step::Pass(minutes) => {
+                hand.advance(TimeDelta::minutes(*minutes)).await;
+                model.pass(*minutes);
+            }
+            Step::Outage(minutes) => {
+                drop(hand);
+                clock.advance(Duration::from_secs(u64::try_from(*minutes).expect("positive") * 60));
+                hand = Hand::start(folder.path(), &clock, &[]).await;
+                hand.settle_down().await;
+                model.now += minutes;
+                model.fire();
+            }
+        }
+        let minutes = (clock.now() - instant(BASE)).num_minutes();
+        assert_eq!(minutes, model.now, "the model and the node agree on the time");
+    }
+    let expected = model.sent.into_iter().map(|((key, place), at)| (key, place, at)).collect();
+    (sent(&hand).await, expected)
+}
+
+async fn sent(hand: &Hand) -> BTreeSet<(u8, Place, i64)> {
+    let minute = |at: DateTime<Utc>| (at - instant(BASE)).num_minutes();
+    let rows = hand.history("anna").await;
+    rows.iter()
+        .filter(|row| row.outcome == Outcome::Sent)
+        .map(|row| {
+            let key = row.wish.event_uid.trim_start_matches("model-").parse().expect("a key");
+            let place = (minute(row.place.trigger_at), minute(row.place.occurrence));
+            (key, place, minute(row.handed_over_at.expect("handed over")))
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_sent_is_what_the_versions_in_force_say(steps in proptest::collection::vec(step(), 1..25)) {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let (sent, expected) = runtime.block_on(run(&steps));
+        prop_assert_eq!(sent, expected);
+    }
+}

@@ -1,0 +1,230 @@
+//! What operators meet: configuration, signals, logs, metrics.
+
+use std::fs::File;
+use std::process::Command;
+use std::process::Output;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::api::ADDRESS;
+use crate::harness::api::OWNER;
+use crate::harness::api::SOURCE;
+use crate::harness::calendar::Calendar;
+use crate::harness::eventually;
+use crate::harness::node::Home;
+use crate::harness::node::Node;
+use crate::harness::program;
+use crate::harness::sink::Manners;
+use crate::harness::sink::Sink;
+use crate::harness::whole_second_in;
+
+#[tokio::test]
+async fn a_wrong_configuration_ends_with_every_complaint() {
+    let home = Home::new()
+        .with_file("[worker]\nperiod = \"soon\"\nlook_ahed = \"35m\"\n\n[channels.email]\nenabled = 7\n");
+
+    let ended = run(&home, &["serve"]).await;
+
+    assert_eq!(ended.status.code(), Some(78), "{ended:?}");
+    let complaints = String::from_utf8_lossy(&ended.stderr);
+    for named in ["soon", "look_ahed", "look_ahead", "channels.email.enabled"] {
+        assert!(complaints.contains(named), "`{named}` is not in:\n{complaints}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_node_on_the_same_file_is_refused_with_the_cure() {
+    let node = Home::new().start().await;
+    let database = format!("sqlite://{}", node.home.database().display());
+    let second = Home::new().with("STORE__URL", &database);
+
+    let ended = run(&second, &["serve"]).await;
+
+    assert!(!ended.status.success());
+    let complaint = String::from_utf8_lossy(&ended.stderr);
+    assert!(complaint.contains("carillon.db"), "{complaint}");
+    assert_eq!(
+        node.get("/readyz").await.status,
+        StatusCode::OK,
+        "the first goes on"
+    );
+}
+
+#[tokio::test]
+async fn asked_to_stop_it_stops_with_success_and_gives_back_what_it_holds() {
+    let sink = Sink::start().await;
+    let mut node = Home::new().with_relay(sink.port).start_with_owner().await;
+    let due = whole_second_in(4);
+    let event = Calendar::far_away("budget@example.org").alarm_at(due);
+    node.put_event("budget", &event).await.ok();
+    node.trigger_in_state("budget", "claimed").await;
+
+    let status = node.terminate().await;
+    assert_eq!(status.code(), Some(0), "{status}");
+    node.start_again().await;
+
+    let mails = sink.mails(1).await;
+    mails[0].assert_on_time(due);
+    assert_eq!(sink.log().mails.len(), 1);
+}
+
+#[tokio::test]
+async fn asked_to_stop_in_mid_send_it_finishes_it() {
+    let sink = Sink::start().await;
+    sink.be(Manners::HoldReply);
+    let mut node = Home::new().with_relay(sink.port).start_with_owner().await;
+    let event = Calendar::far_away("budget@example.org").alarm_at(whole_second_in(2));
+    node.put_event("budget", &event).await.ok();
+    sink.mails(1).await;
+
+    node.signal(Signal::TERM);
+    eventually("the node to be unready", async || {
+        let answer = reqwest::get(node.url("/readyz")).await;
+        // It may have closed its door already, which is as good a no.
+        answer
+            .map_or(true, |answer| !answer.status().is_success())
+            .then_some(())
+    })
+    .await;
+    sink.be(Manners::Polite);
+
+    let status = node.ended().await;
+    assert_eq!(status.code(), Some(0), "{status}");
+    node.start_again().await;
+    assert_eq!(node.history_of(1).await[0]["outcome"], "sent");
+    assert_eq!(sink.log().mails.len(), 1, "a stop is no reason for a duplicate");
+}
+
+#[tokio::test]
+async fn a_reload_with_a_bad_file_keeps_what_was() {
+    let sink = Sink::start().await;
+    let home = Home::new()
+        .with_file("[delivery]\nmax_lateness = \"6h\"\n")
+        .with_relay(sink.port);
+    let node = home.start_with_owner().await;
+    std::fs::write(
+        node.home.config_file(),
+        "[delivery]\nmax_lateness = \"eternity\"\n",
+    )
+    .expect("the folder is ours");
+
+    node.signal(Signal::HUP);
+
+    eventually("the complaint", async || {
+        node.home.output().contains("eternity").then_some(())
+    })
+    .await;
+    let event = Calendar::far_away("budget@example.org").alarm_at(whole_second_in(2));
+    node.put_event("budget", &event).await.ok();
+    sink.mails(1).await;
+}
+
+#[tokio::test]
+async fn no_secret_and_nothing_personal_is_ever_logged() {
+    let sink = Sink::start().await;
+    sink.be(Manners::Refuse {
+        times: 1,
+        reply: "450 4.2.0 <anna@example.org> is greylisted",
+    });
+    let home = Home::new().with_relay(sink.port);
+    let planted = |name: &str| {
+        let path = home.folder().join(name);
+        std::fs::write(&path, format!("planted-{name}\n")).expect("the folder is ours");
+        path.display().to_string()
+    };
+    let (token, password) = (planted("token"), planted("password"));
+    let home = home
+        .with("HTTP__TOKEN_FILE", &token)
+        .with("CHANNELS__EMAIL__SMTP__USERNAME", "planted-user")
+        .with("CHANNELS__EMAIL__SMTP__PASSWORD_FILE", &password)
+        .with("CHANNELS__EMAIL__RETRY__BACKOFF", "1s")
+        .with("LOG__LEVEL", "trace");
+    let node = home.start().await;
+    let path = format!("/v1/sources/{SOURCE}/events/budget?owner={OWNER}");
+    let event = Calendar::far_away("budget@example.org")
+        .named("Planted summary")
+        .with("DESCRIPTION:Planted description")
+        .alarm_at(whole_second_in(2));
+
+    let unknown = node.put(&path, "text/calendar", event.text()).await;
+    assert_eq!(unknown.status, StatusCode::UNAUTHORIZED, "{}", unknown.body);
+    let owner =
+        json!({ "email": ADDRESS, "phone": "+4915112345678", "time_zone": "Europe/Berlin", "locale": "en" });
+    put_with_token(&node, &format!("/v1/owners/{OWNER}"), owner.to_string()).await;
+    put_with_token(&node, &path, event.text()).await;
+    sink.mails(1).await;
+    eventually("its settle", async || {
+        let request = reqwest::Client::new()
+            .get(node.url("/v1/history"))
+            .bearer_auth("planted-token");
+        let text = request.send().await.ok()?.text().await.ok()?;
+        text.contains("\"sent\"").then_some(())
+    })
+    .await;
+
+    let output = node.home.output();
+    for secret in [
+        "planted-token",
+        "planted-password",
+        ADDRESS,
+        "4915112345678",
+        "Planted summary",
+        "Planted description",
+    ] {
+        assert!(!output.contains(secret), "`{secret}` is in the log:\n{output}");
+    }
+}
+
+async fn put_with_token(node: &Node, path: &str, body: String) {
+    let request = reqwest::Client::new()
+        .put(node.url(path))
+        .bearer_auth("planted-token");
+    let content_type = if body.starts_with('{') {
+        "application/json"
+    } else {
+        "text/calendar"
+    };
+    let request = request.header("content-type", content_type).body(body);
+    let answer = request.send().await.expect("the node answers");
+    assert!(answer.status().is_success(), "{answer:?}");
+}
+
+/// Runs a command of the binary to its end.
+async fn run(home: &Home, arguments: &[&str]) -> Output {
+    let mut command = home.command(arguments);
+    let running = tokio::task::spawn_blocking(move || command.output());
+    let ended = tokio::time::timeout(Duration::from_secs(30), running).await;
+    ended
+        .expect("it ends by itself")
+        .expect("waiting does not panic")
+        .expect("the binary can be run")
+}
+
+#[tokio::test]
+async fn metrics_follow_the_conventions_of_prometheus() {
+    let node = Home::new().start_with_owner().await;
+    let event = Calendar::far_away("budget@example.org").alarm_at(whole_second_in(1));
+    node.put_event("budget", &event).await.ok();
+    node.history_of(1).await;
+    let metrics = node.get("/metrics").await.ok();
+    let metrics = metrics.as_str().expect("metrics are no JSON").to_owned();
+    let delivered = "carillon_deliveries_total{channel=\"email\",outcome=\"sent\",reason=\"\"} 1";
+    assert!(metrics.contains(delivered), "{metrics}");
+
+    let file = node.home.folder().join("metrics.txt");
+    std::fs::write(&file, metrics).expect("the folder is ours");
+    let mut promtool = Command::new(program("promtool", "prometheus"));
+    promtool
+        .args(["check", "metrics"])
+        .stdin(File::open(&file).expect("it was just written"));
+    let checked = promtool.output().expect("promtool can be run");
+
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
+}
