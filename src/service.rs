@@ -122,9 +122,10 @@ fn channels(
     settings: &Settings,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
+    let letterhead = settings.letterhead.clone();
     let email: Arc<dyn Channel> = match &settings.smtp {
-        Some(relay) => Arc::new(EmailChannel::new(relay.clone(), Arc::clone(clock))?),
-        None => Arc::new(OutboxChannel::new(settings.letterhead.clone(), Arc::clone(clock))),
+        Some(relay) => Arc::new(EmailChannel::new(letterhead, relay.clone(), Arc::clone(clock))?),
+        None => Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock))),
     };
     Ok(BTreeMap::from([(ChannelKind::Email, email)]))
 }

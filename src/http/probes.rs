@@ -82,18 +82,3 @@ pub(super) async fn reload(State(shared): State<Shared>) -> Result<Json<Reloaded
         .map(|needs_restart| Json(Reloaded { needs_restart }))
         .map_err(|complaints| Problem::refused_configuration(&complaints))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_loop_that_stops_turning_is_found() {
-        let ready = Readiness::new();
-        ready.beat("planner", Duration::from_secs(10), Duration::from_secs(5));
-        assert!(ready.stuck(Duration::from_secs(15)).is_empty());
-        assert_eq!(ready.stuck(Duration::from_secs(16)), ["planner"]);
-        ready.rest("planner");
-        assert!(ready.stuck(Duration::from_secs(99)).is_empty());
-    }
-}

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use carillon::change::Answer;
 use carillon::change::Incoming;
@@ -54,8 +53,10 @@ impl Hand {
         let store = SqliteStore::open(&path, Arc::clone(&shared_clock), Options::default())
             .await
             .expect("the store opens");
-        let outbox: Arc<dyn Channel> =
-            Arc::new(OutboxChannel::new(settings.letterhead.clone(), Arc::clone(&shared_clock)));
+        let outbox: Arc<dyn Channel> = Arc::new(OutboxChannel::new(
+            settings.letterhead.clone(),
+            Arc::clone(&shared_clock),
+        ));
         let parts = Parts {
             store: Arc::new(store),
             clock: shared_clock,
@@ -153,11 +154,6 @@ impl Hand {
                 .advance((next - self.clock.now()).to_std().unwrap_or_default());
             self.settle_down().await;
         }
-    }
-
-    /// Lets time pass without doing anything: the node is down.
-    pub fn sleep_through(&self, by: Duration) {
-        self.clock.advance(by);
     }
 
     /// What was recorded of an owner, oldest first.
