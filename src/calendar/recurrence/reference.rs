@@ -321,7 +321,7 @@ fn length_of_month(day: NaiveDate) -> u32 {
 fn sometimes<T: std::fmt::Debug + Clone + Ord + 'static>(
     item: impl Strategy<Value = T> + 'static,
 ) -> impl Strategy<Value = Vec<T>> {
-    prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::btree_set(item, 1..4).prop_map(|set| set.into_iter().collect())]
+    prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::btree_set(item, 1..6).prop_map(|set| set.into_iter().collect())]
 }
 
 fn signed(most: i32) -> impl Strategy<Value = i32> {
@@ -400,16 +400,33 @@ fn agrees(sample: &Sample, questions: &[(prop::sample::Index, i64)]) -> Result<(
     let (rule, _) = Rule::parse(&sample.text(), &start).expect("the sample is a rule");
     let expected = sample.instances();
     let end = sample.last_day().and_hms_opt(23, 59, 59).expect("it is a time");
+    // The same rule, where COUNT was too large to be settled in advance.
+    let uncounted = Sample {
+        count: None,
+        ..sample.clone()
+    };
+    let (mut walked, _) = Rule::parse(&uncounted.text(), &start).expect("the sample is a rule");
+    walked.count = sample.count.map(|count| count as u64);
     let ask = |from: NaiveDateTime| {
-        let mut budget = Budget { steps: 20_000 };
         // What cannot be found with these steps is not in the window.
-        rule.first_from(from, &mut budget)
-            .ok()
-            .flatten()
-            .filter(|found| *found <= end)
+        let first = |rule: &Rule| {
+            rule.first_from(from, &mut Budget { steps: 20_000 })
+                .ok()
+                .flatten()
+        };
+        let in_window = |rule: &Rule| first(rule).filter(|found| *found <= end);
+        let found = in_window(&rule);
+        assert_eq!(
+            in_window(&walked),
+            found,
+            "{} since {} from {from}",
+            sample.text(),
+            sample.start
+        );
+        found
     };
     let mut from = sample.start - TimeDelta::days(1);
-    for instance in expected.iter().take(50) {
+    for instance in expected.iter().take(30) {
         prop_assert_eq!(
             ask(from),
             Some(*instance),
@@ -420,7 +437,7 @@ fn agrees(sample: &Sample, questions: &[(prop::sample::Index, i64)]) -> Result<(
         );
         from = *instance + TimeDelta::seconds(1);
     }
-    if expected.len() <= 50 {
+    if expected.len() <= 30 {
         prop_assert_eq!(
             ask(from),
             None,
@@ -431,6 +448,12 @@ fn agrees(sample: &Sample, questions: &[(prop::sample::Index, i64)]) -> Result<(
         );
     }
     let span = (end - sample.start).num_seconds();
+    // A search in vain is slow: one question is enough where there is nothing to find.
+    let questions = if expected.is_empty() {
+        &questions[..1]
+    } else {
+        questions
+    };
     for (index, offset) in questions {
         let anywhere = sample.start + TimeDelta::seconds(offset.rem_euclid(span));
         let near = expected
@@ -452,11 +475,11 @@ fn agrees(sample: &Sample, questions: &[(prop::sample::Index, i64)]) -> Result<(
 }
 
 fn questions() -> impl Strategy<Value = Vec<(prop::sample::Index, i64)>> {
-    prop::collection::vec((any::<prop::sample::Index>(), any::<i64>()), 8)
+    prop::collection::vec((any::<prop::sample::Index>(), any::<i64>()), 4)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn rules_by_day_and_longer_agree_with_the_plain_reading(
