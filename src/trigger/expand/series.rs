@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use chrono::DateTime;
 use chrono::NaiveDate;
+use chrono::NaiveDateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 
@@ -99,8 +100,11 @@ impl<'a> Series<'a> {
             base: base.map(|base| base.anchor(zone)),
             rules: master.map_or(Ok(Vec::new()), |master| rules(master, zone))?,
             listed: master.map_or_else(Vec::new, |master| listed(master, zone, &removed)),
-            segments: segments(master, &futures, zone, base),
-            singles,
+            segments: segments(master, &futures, zone),
+            singles: singles
+                .into_iter()
+                .map(|(at, single)| (at, single.component))
+                .collect(),
             known: BTreeSet::new(),
             removed,
         };
@@ -109,14 +113,11 @@ impl<'a> Series<'a> {
     }
 
     /// The instance that a THISANDFUTURE override names exists, whether the rules produce it or not.
-    fn list_overridden(&mut self, futures: &BTreeMap<DateTime<Utc>, &'a Component>) {
-        for instant in futures.keys() {
+    fn list_overridden(&mut self, futures: &ByRecurrenceId<'a>) {
+        for (instant, future) in futures {
             if self.listed.iter().all(|slot| slot.at.instant != *instant) {
-                let zone = self.base.as_ref().map_or(self.zone, |base| &base.zone);
-                self.listed.push(Slot {
-                    at: Anchor::at_instant(*instant, zone),
-                    end: None,
-                });
+                let at = future.at.clone();
+                self.listed.push(Slot { at, end: None });
             }
         }
         self.listed.sort_by_key(|slot| slot.at.instant);
@@ -134,10 +135,15 @@ impl<'a> Series<'a> {
     pub(super) fn instance(&self, segment: &Segment<'a>, slot: &Slot) -> Instance {
         let start = self.start(segment, &slot.at);
         let length = Length::of(segment.component, self.zone);
-        let period = slot.end.as_ref().map(|end| match end {
-            PeriodEnd::At(time) => time.anchor(self.zone),
-            PeriodEnd::After(span) => start.plus(*span),
-        });
+        let period = slot
+            .end
+            .as_ref()
+            .filter(|_| segment.from.is_none())
+            .map(|end| match end {
+                PeriodEnd::At(time) => time.anchor(self.zone),
+                PeriodEnd::After(span) => start.plus(*span),
+            });
+        let period = period.filter(|end| end.instant >= start.instant);
         Instance::new(slot.at.instant, start, segment.component, &length, period)
     }
 
@@ -158,11 +164,7 @@ impl<'a> Series<'a> {
             .base()
             .and_then(|base| base.zone.as_ref())
             .unwrap_or(self.zone);
-        let local = if *zone == at.zone {
-            at.local
-        } else {
-            zone.to_local(at.instant)
-        };
+        let local = local_in(zone, at);
         Anchor::at_local(local.checked_add_signed(segment.shift).unwrap_or(local), zone)
     }
 
@@ -196,8 +198,8 @@ impl Instance {
 
 /// How long the instances of a component last (RFC 5545 section 3.6.1).
 enum Length {
-    /// As long as from DTSTART to DTEND, exactly.
-    Exact(i64),
+    /// As long as from DTSTART to DTEND, exactly; days before the end are counted in the zone of DTEND.
+    Exact(i64, Zone),
     /// So many days, or a DURATION.
     Span(Span),
     /// Nobody knows.
@@ -218,13 +220,13 @@ impl Length {
             }
             (End::At(end), Some(start)) => {
                 let exact = end.instant(zone).signed_duration_since(start.instant(zone));
-                Self::Exact(exact.num_seconds().max(0))
+                let own = end.zone.as_ref().unwrap_or(zone);
+                Self::Exact(exact.num_seconds().max(0), own.clone())
             }
             (End::After(span), _) if span.seconds_nominal() >= 0 => Self::Span(*span),
-            (End::After(_), _) => Self::Span(Span::default()),
             (End::Unstated, _) if component.is_task => Self::Unknown,
             (End::Unstated, _) if is_date => Self::days(1),
-            (End::Unstated, _) => Self::Span(Span::default()),
+            (End::After(_) | End::Unstated, _) => Self::Span(Span::default()),
             (End::At(_), None) | (End::Unreadable, _) => Self::Unknown,
         }
     }
@@ -234,22 +236,24 @@ impl Length {
     }
 
     fn from(&self, start: &Anchor) -> Option<Anchor> {
-        let span = match self {
-            Self::Exact(seconds) => Span {
-                days: 0,
-                seconds: *seconds,
-            },
-            Self::Span(span) => *span,
-            Self::Unknown => return None,
-        };
-        Some(start.plus(span))
+        match self {
+            Self::Exact(seconds, zone) => {
+                let exact = Span {
+                    days: 0,
+                    seconds: *seconds,
+                };
+                Some(Anchor::at_instant(start.plus(exact).instant, zone))
+            }
+            Self::Span(span) => Some(start.plus(*span)),
+            Self::Unknown => None,
+        }
     }
 }
 
 /// The span an instance of `component` can last at most, in seconds, and whether it is counted in days.
 pub(super) fn longest(component: &Component, zone: &Zone) -> (i64, bool) {
     match Length::of(component, zone) {
-        Length::Exact(seconds) => (seconds, false),
+        Length::Exact(seconds, _) => (seconds, false),
         Length::Span(span) => (span.seconds_nominal(), span.days != 0),
         Length::Unknown => (0, false),
     }
@@ -270,9 +274,12 @@ impl Removed {
         for exdate in &master.exdates {
             if by_day || exdate.is_date {
                 removed.days.insert(exdate.local.date());
-            } else {
-                removed.instants.insert(exdate.instant(zone));
+                continue;
             }
+            removed.instants.insert(exdate.instant(zone));
+            // Many forget the TZID here: then the clock of DTSTART is meant.
+            let base = master.base().and_then(|base| base.zone.as_ref());
+            removed.instants.extend(base.map(|zone| exdate.instant(zone)));
         }
         removed
     }
@@ -282,7 +289,14 @@ impl Removed {
     }
 }
 
-type ByRecurrenceId<'a> = BTreeMap<DateTime<Utc>, &'a Component>;
+/// An override and the slot it names.
+#[derive(Debug)]
+struct Override<'a> {
+    at: Anchor,
+    component: &'a Component,
+}
+
+type ByRecurrenceId<'a> = BTreeMap<DateTime<Utc>, Override<'a>>;
 
 /// Single and THISANDFUTURE overrides by the instance they name; of two for one instance the newer.
 fn sorted<'a>(
@@ -296,27 +310,31 @@ fn sorted<'a>(
         let Some(id) = &component.recurrence_id else {
             continue;
         };
+        let at = named(id, base, zone);
         let map = if component.is_this_and_future {
             &mut futures
         } else {
             &mut singles
         };
-        let kept = map.entry(named(id, base, zone)).or_insert(component);
-        if component.version >= kept.version {
-            *kept = component;
+        let is_newer = |kept: &Override<'_>| component.version >= kept.component.version;
+        if map.get(&at.instant).is_none_or(is_newer) {
+            map.insert(at.instant, Override { at, component });
         }
     }
     (singles, futures)
 }
 
-/// The instance that a RECURRENCE-ID names. Instances of one series differ by the day where one side is a DATE.
-fn named(id: &Moment, base: Option<&Moment>, zone: &Zone) -> DateTime<Utc> {
-    match base {
-        Some(base) if base.is_date != id.is_date => {
-            let local = id.local.date().and_time(base.local.time());
-            Anchor::at_local(local, base.zone.as_ref().unwrap_or(zone)).instant
-        }
-        _ => id.instant(zone),
+/// The slot that a RECURRENCE-ID names: by its instant, in whatever zone it is written; by its day where one side is a
+/// DATE; on the clock of DTSTART where it has no zone and DTSTART has.
+fn named(id: &Moment, base: Option<&Moment>, zone: &Zone) -> Anchor {
+    let Some(base) = base else { return id.anchor(zone) };
+    let own = base.zone.as_ref().unwrap_or(zone);
+    if base.is_date != id.is_date {
+        return Anchor::at_local(id.local.date().and_time(base.local.time()), own);
+    }
+    match &id.zone {
+        Some(zone) if zone != own => Anchor::at_instant(id.instant(zone), own),
+        _ => Anchor::at_local(id.local, own),
     }
 }
 
@@ -367,7 +385,6 @@ fn segments<'a>(
     master: Option<&'a Component>,
     futures: &ByRecurrenceId<'a>,
     zone: &Zone,
-    base: Option<&Moment>,
 ) -> Vec<Segment<'a>> {
     let points: Vec<DateTime<Utc>> = futures.keys().copied().collect();
     let mut segments = Vec::with_capacity(points.len() + 1);
@@ -377,31 +394,31 @@ fn segments<'a>(
         until: points.first().copied(),
         shift: TimeDelta::zero(),
     }));
-    for (index, (from, component)) in futures.iter().enumerate() {
+    for (index, (from, future)) in futures.iter().enumerate() {
         segments.push(Segment {
-            component,
+            component: future.component,
             from: Some(*from),
             until: points.get(index + 1).copied(),
-            shift: shift(component, *from, zone, base),
+            shift: shift(future.component, &future.at, zone),
         });
     }
     segments
 }
 
 /// From where the overridden instance was to where it is now, on the wall clock of the override's zone.
-fn shift(component: &Component, from: DateTime<Utc>, zone: &Zone, base: Option<&Moment>) -> TimeDelta {
+fn shift(component: &Component, slot: &Anchor, zone: &Zone) -> TimeDelta {
     let Some(start) = component.base() else {
         return TimeDelta::zero();
     };
     let own = start.zone.as_ref().unwrap_or(zone);
-    let master = base.and_then(|base| base.zone.as_ref()).unwrap_or(zone);
-    let as_written = component
-        .recurrence_id
-        .as_ref()
-        .filter(|id| !id.is_date && id.zone.as_ref() == Some(own));
-    let before = match as_written {
-        Some(id) if own == master => id.local,
-        _ => own.to_local(from),
-    };
-    start.local.signed_duration_since(before)
+    start.local.signed_duration_since(local_in(own, slot))
+}
+
+/// The wall time of a slot in a zone: as written where it is its own.
+fn local_in(zone: &Zone, slot: &Anchor) -> NaiveDateTime {
+    if *zone == slot.zone {
+        slot.local
+    } else {
+        zone.to_local(slot.instant)
+    }
 }
