@@ -8,6 +8,7 @@ use crate::calendar::event::Attendee;
 use crate::calendar::event::Component;
 use crate::calendar::event::End;
 use crate::calendar::event::Off;
+use crate::calendar::event::Recurrence;
 use crate::calendar::event::Words;
 use crate::calendar::event::bare_address;
 use crate::calendar::ical::Reading;
@@ -50,6 +51,7 @@ pub(super) fn read(
             off,
             ..Component::default()
         },
+        rules: Vec::new(),
     };
     for line in &block.lines {
         if is_of_interest(&line.name())
@@ -115,6 +117,8 @@ struct Reader<'a> {
     kind: &'a str,
     reading: &'a mut Reading,
     component: Component,
+    /// RRULEs, which can be read only once DTSTART is known.
+    rules: Vec<Property>,
 }
 
 impl Reader<'_> {
@@ -128,7 +132,7 @@ impl Reader<'_> {
             "DTEND" if !self.component.is_task => self.take_end(property),
             "DUE" if self.component.is_task => self.take_end(property),
             "DURATION" => self.take_duration(property),
-            "RRULE" => self.component.rules.push(property.raw.clone()),
+            "RRULE" => self.rules.push(property.clone()),
             "RDATE" => self.take_rdate(property),
             "EXDATE" => self.take_exdate(property),
             "EXRULE" => self.warn(property, "EXRULE is not followed: list the dates as EXDATE"),
@@ -230,28 +234,29 @@ impl Reader<'_> {
         if dates > MOST_DATES {
             return Err(format!("{dates} RDATEs and EXDATEs are more than {MOST_DATES}"));
         }
-        self.check_rules()
+        self.read_rules()
     }
 
     /// A rule that cannot be read is no missing rule: the event would look as if it took place once.
-    fn check_rules(&mut self) -> Result<(), String> {
+    fn read_rules(&mut self) -> Result<(), String> {
         let Some(base) = self.component.base() else {
-            if self.component.rules.is_empty() {
-                return Ok(());
-            }
-            return Err("RRULE without DTSTART or DUE".to_owned());
+            return match self.rules.first() {
+                None => Ok(()),
+                Some(_) => Err("RRULE without DTSTART or DUE".to_owned()),
+            };
         };
         let start = Start {
             local: base.local,
             is_date: base.is_date,
             zone: base.zone.clone().unwrap_or_else(Zone::utc),
         };
-        let (kind, line) = (self.kind, self.component.line);
-        for text in &self.component.rules {
-            let (_, warnings) = Rule::parse(text, &start).map_err(|error| format!("RRULE: {error}"))?;
+        for property in std::mem::take(&mut self.rules) {
+            let text = property.raw.clone();
+            let (rule, warnings) = Rule::parse(&text, &start).map_err(|error| format!("RRULE: {error}"))?;
             for warning in warnings {
-                self.reading.warn(kind, line, &format!("RRULE: {warning}"));
+                self.warn(&property, &format!("RRULE: {warning}"));
             }
+            self.component.rules.push(Recurrence { text, rule });
         }
         Ok(())
     }

@@ -19,7 +19,6 @@ use crate::trigger::expand::series::Instance;
 use crate::trigger::expand::series::Segment;
 use crate::trigger::expand::series::Series;
 use crate::trigger::expand::series::Slot;
-use crate::trigger::expand::series::longest;
 use crate::trigger::expand::slots::Walk;
 use crate::trigger::expand::voices::Role;
 use crate::trigger::expand::voices::Voice;
@@ -106,7 +105,7 @@ impl<'a> Search<'a> {
             }
         }
         let Some(base) = &series.base else { return Ok(()) };
-        let reach = Reach::of(segment, alarm, series);
+        let reach = Reach::of(segment, alarm);
         let earliest = (self.after.trigger_at - reach.latest).max(base.instant);
         let start = segment.from.map_or(earliest, |from| from.max(earliest));
         for rule in &series.rules {
@@ -192,13 +191,13 @@ struct Reach {
 }
 
 impl Reach {
-    fn of(segment: &Segment<'_>, alarm: &Alarm, series: &Series<'_>) -> Self {
+    fn of(segment: &Segment<'_>, alarm: &Alarm) -> Self {
         let AlarmTrigger::Relative { span, related } = alarm.trigger else {
             return Self::between(0, 0, false);
         };
         let (length, has_days) = match related {
             Related::Start => (0, false),
-            Related::End => longest(segment.component, series.zone),
+            Related::End => segment.lasts(),
         };
         let repeats = alarm.every.times(alarm.repeat).seconds_nominal();
         let is_moved = segment.from.is_some();

@@ -19,6 +19,7 @@ use crate::calendar::event::Component;
 use crate::calendar::event::End;
 use crate::calendar::event::Event;
 use crate::calendar::event::PeriodEnd;
+use crate::calendar::event::Recurrence;
 use crate::calendar::moment::Anchor;
 use crate::calendar::moment::Moment;
 use crate::calendar::moment::Span;
@@ -58,9 +59,19 @@ pub(super) struct Segment<'a> {
     pub(super) until: Option<DateTime<Utc>>,
     /// How far a THISANDFUTURE override moves each start, on the wall clock of its zone.
     pub(super) shift: TimeDelta,
+    length: Length,
 }
 
 impl Segment<'_> {
+    /// How long its instances last, in seconds, and whether that is counted in days.
+    pub(super) fn lasts(&self) -> (i64, bool) {
+        match &self.length {
+            Length::Exact(seconds, _) => (*seconds, false),
+            Length::Span(span) => (span.seconds_nominal(), span.days != 0),
+            Length::Unknown => (0, false),
+        }
+    }
+
     pub(super) fn covers(&self, occurrence: DateTime<Utc>) -> bool {
         self.from.is_none_or(|from| from <= occurrence) && self.until.is_none_or(|until| occurrence < until)
     }
@@ -134,7 +145,6 @@ impl<'a> Series<'a> {
     /// The instance at a slot, as `segment` has it.
     pub(super) fn instance(&self, segment: &Segment<'a>, slot: &Slot) -> Instance {
         let start = self.start(segment, &slot.at);
-        let length = Length::of(segment.component, self.zone);
         let period = slot
             .end
             .as_ref()
@@ -144,7 +154,7 @@ impl<'a> Series<'a> {
                 PeriodEnd::After(span) => start.plus(*span),
             });
         let period = period.filter(|end| end.instant >= start.instant);
-        Instance::new(slot.at.instant, start, segment.component, &length, period)
+        Instance::new(slot.at.instant, start, segment.component, &segment.length, period)
     }
 
     /// The instance of a single override.
@@ -197,6 +207,7 @@ impl Instance {
 }
 
 /// How long the instances of a component last (RFC 5545 section 3.6.1).
+#[derive(Debug)]
 enum Length {
     /// As long as from DTSTART to DTEND, exactly; days before the end are counted in the zone of DTEND.
     Exact(i64, Zone),
@@ -247,15 +258,6 @@ impl Length {
             Self::Span(span) => Some(start.plus(*span)),
             Self::Unknown => None,
         }
-    }
-}
-
-/// The span an instance of `component` can last at most, in seconds, and whether it is counted in days.
-pub(super) fn longest(component: &Component, zone: &Zone) -> (i64, bool) {
-    match Length::of(component, zone) {
-        Length::Exact(seconds, _) => (seconds, false),
-        Length::Span(span) => (span.seconds_nominal(), span.days != 0),
-        Length::Unknown => (0, false),
     }
 }
 
@@ -347,13 +349,16 @@ fn rules(master: &Component, zone: &Zone) -> Result<Vec<Rule>, GaveUp> {
         is_date: base.is_date,
         zone: base.zone.as_ref().unwrap_or(zone).clone(),
     };
-    let parsed = master.rules.iter().map(|text| Rule::parse(text, &start));
-    parsed
-        .map(|rule| {
-            rule.map(|(rule, _)| rule)
-                .map_err(|error| GaveUp(format!("RRULE: {error}")))
-        })
-        .collect()
+    let read = |recurrence: &Recurrence| {
+        if base.zone.is_some() || !recurrence.text.to_ascii_uppercase().contains("UNTIL") {
+            return Ok(recurrence.rule.clone());
+        }
+        match Rule::parse(&recurrence.text, &start) {
+            Ok((rule, _)) => Ok(rule),
+            Err(error) => Err(GaveUp(format!("RRULE: {error}"))),
+        }
+    };
+    master.rules.iter().map(read).collect()
 }
 
 /// DTSTART and the RDATEs that are not removed, in order; of two closer than a minute the first.
@@ -393,6 +398,7 @@ fn segments<'a>(
         from: None,
         until: points.first().copied(),
         shift: TimeDelta::zero(),
+        length: Length::of(component, zone),
     }));
     for (index, (from, future)) in futures.iter().enumerate() {
         segments.push(Segment {
@@ -400,6 +406,7 @@ fn segments<'a>(
             from: Some(*from),
             until: points.get(index + 1).copied(),
             shift: shift(future.component, &future.at, zone),
+            length: Length::of(future.component, zone),
         });
     }
     segments

@@ -175,7 +175,7 @@ fn too_often(series: &Series<'_>, role: Role) -> Option<String> {
         .component
         .rules
         .iter()
-        .find_map(|rule| several_seconds(rule))?;
+        .find_map(|rule| several_seconds(&rule.text))?;
     Some(format!("`{seconds}` would ring more than once a minute"))
 }
 
