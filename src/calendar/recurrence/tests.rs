@@ -85,7 +85,9 @@ fn agreed_rules_give_their_agreed_instances() {
         } else {
             expected.len()
         };
-        let found = instances(&rule(&text("rrule"), &text("dtstart")), limit);
+        let mut found = instances(&rule(&text("rrule"), &text("dtstart")), limit);
+        // The cases were collected up to the year 2100, even where a rule goes on.
+        found.retain(|instance| instance.as_str() < "2100");
         if found != expected {
             wrong.push(format!(
                 "{} {}: {found:?}, not {expected:?}",
@@ -318,9 +320,9 @@ fn lenient_readings_are_told() {
         ("FREQ=DAILY;COUNT=3;COUNT=2", 1),
         ("FREQ=YEARLY;RSCALE=GREGORIAN", 0),
         (" FREQ = DAILY ; COUNT = 2 ", 0),
-        ("FREQ=WEEKLY;WKST=SU;BYDAY=+MO", 0),
+        ("FREQ=MONTHLY;WKST=SU;BYDAY=+1MO", 0),
     ];
-    for (text, told) in cases.into_iter().filter(|(text, _)| !text.contains("+MO")) {
+    for (text, told) in cases {
         let (_, warnings) = parsed(text, &start("20260101T090000", Zone::utc()));
         assert_eq!(warnings.len(), told, "{text}: {warnings:?}");
     }
