@@ -29,7 +29,7 @@ const MOST_ATTENDEES: usize = 100;
 
 /// The UID, if the component has one.
 pub(super) fn uid(block: &Block) -> Option<String> {
-    let line = block.lines.iter().find(|line| line.name() == "UID")?;
+    let line = block.lines.iter().find(|line| line.name == "UID")?;
     let uid = Property::read(line)?.text().trim().to_owned();
     Some(uid).filter(|uid| !uid.is_empty())
 }
@@ -54,7 +54,7 @@ pub(super) fn read(
         rules: Vec::new(),
     };
     for line in &block.lines {
-        if is_of_interest(&line.name())
+        if is_of_interest(&line.name)
             && let Some(property) = Property::read(line)
         {
             reader.take(&property)?;
@@ -68,7 +68,7 @@ pub(super) fn read(
 }
 
 fn is_of_interest(name: &str) -> bool {
-    const NAMES: [&str; 22] = [
+    const NAMES: [&str; 21] = [
         "DTSTART",
         "DTEND",
         "DUE",
@@ -90,7 +90,6 @@ fn is_of_interest(name: &str) -> bool {
         "ORGANIZER",
         "CLASS",
         "ATTENDEE",
-        "X-MICROSOFT-SKYPETEAMSMEETINGURL",
     ];
     NAMES.contains(&name)
 }
@@ -147,7 +146,7 @@ impl Reader<'_> {
             "SUMMARY" => words.summary = property.text(),
             "DESCRIPTION" => words.description = property.text(),
             "LOCATION" => words.location = property.text(),
-            "URL" | "CONFERENCE" | "X-MICROSOFT-SKYPETEAMSMEETINGURL" => take_link(words, &property.raw),
+            "URL" | "CONFERENCE" => take_link(words, &property.raw),
             "ORGANIZER" => {
                 let name = property.common_name();
                 words.organizer = Some(name.unwrap_or_else(|| bare_address(&property.text())));

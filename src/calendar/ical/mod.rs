@@ -164,7 +164,7 @@ impl Sorter {
 fn is_cancelled_by_method(blocks: &[Block], block: &Block) -> bool {
     let around = block.parent.map(|parent| &blocks[parent]);
     around.is_some_and(|calendar| {
-        let method = calendar.lines.iter().find(|line| line.name() == "METHOD");
+        let method = calendar.lines.iter().find(|line| line.name == "METHOD");
         method.is_some_and(|line| line.plain_value().eq_ignore_ascii_case("CANCEL"))
     })
 }

@@ -110,7 +110,7 @@ impl<'a> Source<'a> {
         let lines = block
             .lines
             .iter()
-            .filter(|line| NAMES.contains(&line.name().as_str()));
+            .filter(|line| NAMES.contains(&line.name.as_str()));
         let properties: Vec<Property> = lines.filter_map(Property::read).collect();
         let value = |name: &str| properties.iter().find(|property| property.name == name);
         Self {

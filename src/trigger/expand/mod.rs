@@ -4,6 +4,8 @@
 //! place after this one?" and "does the event still owe this place?".
 
 mod appearance;
+mod instance;
+mod overrides;
 mod search;
 mod series;
 mod slots;

@@ -15,7 +15,7 @@ use crate::calendar::moment::Anchor;
 use crate::calendar::recurrence::Budget;
 use crate::calendar::recurrence::OutOfSteps;
 use crate::trigger::Place;
-use crate::trigger::expand::series::Instance;
+use crate::trigger::expand::instance::Instance;
 use crate::trigger::expand::series::Segment;
 use crate::trigger::expand::series::Series;
 use crate::trigger::expand::series::Slot;
@@ -106,7 +106,8 @@ impl<'a> Search<'a> {
         }
         let Some(base) = &series.base else { return Ok(()) };
         let reach = Reach::of(segment, alarm);
-        let earliest = (self.after.trigger_at - reach.latest).max(base.instant);
+        let earliest = self.after.trigger_at.checked_sub_signed(reach.latest);
+        let earliest = earliest.map_or(base.instant, |earliest| earliest.max(base.instant));
         let start = segment.from.map_or(earliest, |from| from.max(earliest));
         for rule in &series.rules {
             let mut walk = Walk::new(rule, &base.zone, start);
@@ -213,15 +214,5 @@ impl Reach {
             earliest: delta(earliest - slack),
             latest: delta(latest + slack),
         }
-    }
-}
-
-impl Instance {
-    /// Start and end as instants; each stands for the other where it is missing.
-    pub(super) fn bounds(&self) -> (DateTime<Utc>, DateTime<Utc>) {
-        let start = self.start.as_ref().or(self.end.as_ref());
-        let end = self.end.as_ref().or(self.start.as_ref());
-        let instant = |anchor: Option<&Anchor>| anchor.map_or(self.occurrence, |anchor| anchor.instant);
-        (instant(start), instant(end))
     }
 }

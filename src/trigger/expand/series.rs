@@ -10,23 +10,25 @@ use std::collections::BTreeSet;
 
 use chrono::DateTime;
 use chrono::NaiveDate;
-use chrono::NaiveDateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::calendar::alarm::SHORTEST_PAUSE;
 use crate::calendar::event::Component;
-use crate::calendar::event::End;
 use crate::calendar::event::Event;
 use crate::calendar::event::PeriodEnd;
 use crate::calendar::event::Recurrence;
 use crate::calendar::moment::Anchor;
-use crate::calendar::moment::Moment;
-use crate::calendar::moment::Span;
 use crate::calendar::recurrence::Rule;
 use crate::calendar::recurrence::Start;
 use crate::calendar::zone::Zone;
 use crate::trigger::expand::GaveUp;
+use crate::trigger::expand::instance::Instance;
+use crate::trigger::expand::instance::Length;
+use crate::trigger::expand::overrides::ByRecurrenceId;
+use crate::trigger::expand::overrides::local_in;
+use crate::trigger::expand::overrides::shift;
+use crate::trigger::expand::overrides::sorted;
 
 /// A place in the recurrence set.
 #[derive(Debug, Clone)]
@@ -35,17 +37,6 @@ pub(super) struct Slot {
     pub(super) at: Anchor,
     /// The end a PERIOD brings along.
     pub(super) end: Option<PeriodEnd>,
-}
-
-/// An instance as the component that speaks for it has it.
-#[derive(Debug, Clone)]
-pub(super) struct Instance {
-    /// Its RECURRENCE-ID.
-    pub(super) occurrence: DateTime<Utc>,
-    /// Where triggers related to the start are counted from; none for a task without DTSTART.
-    pub(super) start: Option<Anchor>,
-    /// Where triggers related to the end are counted from; none where there is no end that can be known.
-    pub(super) end: Option<Anchor>,
 }
 
 /// The stretch of a series for which one component speaks.
@@ -184,83 +175,6 @@ impl<'a> Series<'a> {
     }
 }
 
-impl Instance {
-    fn new(
-        occurrence: DateTime<Utc>,
-        start: Anchor,
-        component: &Component,
-        length: &Length,
-        period: Option<Anchor>,
-    ) -> Self {
-        let is_due_only = component.is_task && component.start.is_none();
-        let end = if is_due_only {
-            Some(start.clone())
-        } else {
-            period.or_else(|| length.from(&start))
-        };
-        Self {
-            occurrence,
-            start: (!is_due_only).then_some(start),
-            end,
-        }
-    }
-}
-
-/// How long the instances of a component last (RFC 5545 section 3.6.1).
-#[derive(Debug)]
-enum Length {
-    /// As long as from DTSTART to DTEND, exactly; days before the end are counted in the zone of DTEND.
-    Exact(i64, Zone),
-    /// So many days, or a DURATION.
-    Span(Span),
-    /// Nobody knows.
-    Unknown,
-}
-
-impl Length {
-    fn of(component: &Component, zone: &Zone) -> Self {
-        let is_date = component.start.as_ref().is_some_and(|start| start.is_date);
-        match (&component.end, &component.start) {
-            (End::At(end), Some(start)) if start.is_date && end.is_date => {
-                let days = end
-                    .local
-                    .date()
-                    .signed_duration_since(start.local.date())
-                    .num_days();
-                Self::days(days.max(1))
-            }
-            (End::At(end), Some(start)) => {
-                let exact = end.instant(zone).signed_duration_since(start.instant(zone));
-                let own = end.zone.as_ref().unwrap_or(zone);
-                Self::Exact(exact.num_seconds().max(0), own.clone())
-            }
-            (End::After(span), _) if span.seconds_nominal() >= 0 => Self::Span(*span),
-            (End::Unstated, _) if component.is_task => Self::Unknown,
-            (End::Unstated, _) if is_date => Self::days(1),
-            (End::After(_) | End::Unstated, _) => Self::Span(Span::default()),
-            (End::At(_), None) | (End::Unreadable, _) => Self::Unknown,
-        }
-    }
-
-    fn days(days: i64) -> Self {
-        Self::Span(Span { days, seconds: 0 })
-    }
-
-    fn from(&self, start: &Anchor) -> Option<Anchor> {
-        match self {
-            Self::Exact(seconds, zone) => {
-                let exact = Span {
-                    days: 0,
-                    seconds: *seconds,
-                };
-                Some(Anchor::at_instant(start.plus(exact).instant, zone))
-            }
-            Self::Span(span) => Some(start.plus(*span)),
-            Self::Unknown => None,
-        }
-    }
-}
-
 /// What EXDATE takes out (RFC 5545 section 3.8.5.1): by instant, in whatever zone it is written; an EXDATE that is a
 /// DATE takes out the whole local day.
 #[derive(Debug, Default)]
@@ -288,55 +202,6 @@ impl Removed {
 
     fn holds(&self, at: &Anchor) -> bool {
         self.instants.contains(&at.instant) || self.days.contains(&at.local.date())
-    }
-}
-
-/// An override and the slot it names.
-#[derive(Debug)]
-struct Override<'a> {
-    at: Anchor,
-    component: &'a Component,
-}
-
-type ByRecurrenceId<'a> = BTreeMap<DateTime<Utc>, Override<'a>>;
-
-/// Single and THISANDFUTURE overrides by the instance they name; of two for one instance the newer.
-fn sorted<'a>(
-    overrides: &[&'a Component],
-    base: Option<&Moment>,
-    zone: &Zone,
-) -> (ByRecurrenceId<'a>, ByRecurrenceId<'a>) {
-    let mut singles = ByRecurrenceId::new();
-    let mut futures = ByRecurrenceId::new();
-    for component in overrides {
-        let Some(id) = &component.recurrence_id else {
-            continue;
-        };
-        let at = named(id, base, zone);
-        let map = if component.is_this_and_future {
-            &mut futures
-        } else {
-            &mut singles
-        };
-        let is_newer = |kept: &Override<'_>| component.version >= kept.component.version;
-        if map.get(&at.instant).is_none_or(is_newer) {
-            map.insert(at.instant, Override { at, component });
-        }
-    }
-    (singles, futures)
-}
-
-/// The slot that a RECURRENCE-ID names: by its instant, in whatever zone it is written; by its day where one side is a
-/// DATE; on the clock of DTSTART where it has no zone and DTSTART has.
-fn named(id: &Moment, base: Option<&Moment>, zone: &Zone) -> Anchor {
-    let Some(base) = base else { return id.anchor(zone) };
-    let own = base.zone.as_ref().unwrap_or(zone);
-    if base.is_date != id.is_date {
-        return Anchor::at_local(id.local.date().and_time(base.local.time()), own);
-    }
-    match &id.zone {
-        Some(zone) if zone != own => Anchor::at_instant(id.instant(zone), own),
-        _ => Anchor::at_local(id.local, own),
     }
 }
 
@@ -410,22 +275,4 @@ fn segments<'a>(
         });
     }
     segments
-}
-
-/// From where the overridden instance was to where it is now, on the wall clock of the override's zone.
-fn shift(component: &Component, slot: &Anchor, zone: &Zone) -> TimeDelta {
-    let Some(start) = component.base() else {
-        return TimeDelta::zero();
-    };
-    let own = start.zone.as_ref().unwrap_or(zone);
-    start.local.signed_duration_since(local_in(own, slot))
-}
-
-/// The wall time of a slot in a zone: as written where it is its own.
-fn local_in(zone: &Zone, slot: &Anchor) -> NaiveDateTime {
-    if *zone == slot.zone {
-        slot.local
-    } else {
-        zone.to_local(slot.instant)
-    }
 }

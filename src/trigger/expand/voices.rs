@@ -15,7 +15,7 @@ use crate::calendar::recurrence::Frequency;
 use crate::trigger::AlarmIdentity;
 use crate::trigger::expand::Person;
 use crate::trigger::expand::Refusal;
-use crate::trigger::expand::series::Instance;
+use crate::trigger::expand::instance::Instance;
 use crate::trigger::expand::series::Series;
 use crate::trigger::expand::series::Slot;
 

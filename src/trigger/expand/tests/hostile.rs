@@ -3,8 +3,6 @@
 use super::*;
 use crate::trigger::AlarmIdentity;
 
-const BERLIN: &str = "Europe/Berlin";
-
 const NOW: [&str; 1] = ["2026-11-27T00:00"];
 const ALWAYS: [&str; 3] = ["1970-01-01T00:00", NOW[0], "9000-01-01T00:00"];
 

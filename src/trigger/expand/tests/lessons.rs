@@ -2,8 +2,6 @@
 
 use super::*;
 
-const BERLIN: &str = "Europe/Berlin";
-
 #[test]
 fn r01_an_absolute_trigger_in_an_endless_series_fires_once() {
     let event = event(&vtodo(&[

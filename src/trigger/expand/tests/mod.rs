@@ -1,9 +1,12 @@
 //! Events as text in, firings as text out.
 
 mod hostile;
+mod instants;
 mod lessons;
 mod properties;
-mod rules;
+mod recurrence;
+mod state;
+mod triggers;
 
 use chrono::DateTime;
 use chrono::Utc;
@@ -15,6 +18,8 @@ use crate::trigger::Place;
 use crate::trigger::expand;
 use crate::trigger::expand::Firing;
 use crate::trigger::expand::Person;
+
+const BERLIN: &str = "Europe/Berlin";
 
 fn instant(text: &str) -> DateTime<Utc> {
     let full = if text.len() == "2026-12-01T08:45".len() {
@@ -85,4 +90,15 @@ fn times(event: &Event, zone: &str, after: &str, limit: usize) -> Vec<String> {
 fn reasons(event: &Event) -> Vec<String> {
     let (_, refusals) = expand::alarms(event, &person("Europe/Berlin"));
     refusals.into_iter().map(|refusal| refusal.reason).collect()
+}
+
+/// Four days in December at 09:00 in Berlin with an alarm `a`, and these overrides.
+fn daily_with(overrides: &str) -> Event {
+    let master = vevent(&[
+        "DTSTART;TZID=Europe/Berlin:20261201T090000",
+        "DURATION:PT1H",
+        "RRULE:FREQ=DAILY;COUNT=4",
+        &alarm("UID:a\nTRIGGER:-PT15M"),
+    ]);
+    event(&(overrides.to_owned() + &master))
 }
