@@ -79,7 +79,7 @@ impl Preview {
     pub fn json(&self) -> String {
         self.lines
             .iter()
-            .map(|line| serde_json::to_string(line).expect("a line has only strings") + "\n")
+            .map(|line| serde_json::to_string(line).unwrap_or_default() + "\n")
             .collect()
     }
 
