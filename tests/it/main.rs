@@ -1,1 +1,3 @@
-fn main() {}
+//! What is tested from outside, in one binary.
+
+mod store;
