@@ -13,3 +13,4 @@ mod mail;
 mod model;
 mod operating;
 mod readme;
+mod store;
