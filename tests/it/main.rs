@@ -5,6 +5,7 @@ mod bad_input;
 mod by_hand;
 mod crash;
 mod harness;
+mod http;
 mod journey;
 mod layering;
 mod mail;
