@@ -140,7 +140,9 @@ pub struct ChangeHandler {
 
 impl fmt::Debug for ChangeHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChangeHandler").field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("ChangeHandler")
+            .field("session", &self.session)
+            .finish_non_exhaustive()
     }
 }
 
@@ -152,7 +154,12 @@ impl ChangeHandler {
         session: Option<SessionId>,
         tell: Tell,
     ) -> Self {
-        Self { store, config, session, tell }
+        Self {
+            store,
+            config,
+            session,
+            tell,
+        }
     }
 
     /// Applies changes in order, in as few transactions as their number allows; answers come in the same order. After
@@ -170,7 +177,10 @@ impl ChangeHandler {
     /// Creates or replaces an owner, and plans again what depends on it. Returns the owner before.
     pub async fn put_owner(&self, owner: Owner) -> Result<Option<Owner>, StoreError> {
         let before = self.store.put_owner(&owner).await?;
-        if before.as_ref().is_some_and(|before| reads_differently(before, &owner)) {
+        if before
+            .as_ref()
+            .is_some_and(|before| reads_differently(before, &owner))
+        {
             self.plan_again(Some(&owner.id)).await?;
         }
         Ok(before)
@@ -182,7 +192,9 @@ impl ChangeHandler {
         let editing = self.editing();
         let mut cursor = None;
         loop {
-            let page = self.store.edit_groups(owner, cursor, GROUPS_PER_TRANSACTION, &editing, self.near());
+            let page = self
+                .store
+                .edit_groups(owner, cursor, GROUPS_PER_TRANSACTION, &editing, self.near());
             let (changed, next) = page.await?;
             (self.tell)(&changed.claimed, &changed.withdrawn);
             if next.is_none() {
@@ -199,7 +211,11 @@ impl ChangeHandler {
             let owner = self.owner_of(&incoming, &mut owners).await?;
             drafts.push(read(incoming, owner.as_ref(), &self.config.borrow().policies));
         }
-        let changes: Vec<Change> = drafts.iter().filter_map(|draft| draft.as_ref().ok()).map(|it| it.change.clone()).collect();
+        let changes: Vec<Change> = drafts
+            .iter()
+            .filter_map(|draft| draft.as_ref().ok())
+            .map(|it| it.change.clone())
+            .collect();
         let results = self.store.change(&changes, &self.editing(), self.near()).await?;
         let mut results = results.into_iter();
         drafts
@@ -251,8 +267,14 @@ impl ChangeHandler {
 
     fn editing(&self) -> Editing {
         let config = self.config.borrow().clone();
-        let lateness = Lateness { grace: config.policies.late_grace, most: config.max_lateness };
-        Editing { policies: config.policies, lateness }
+        let lateness = Lateness {
+            grace: config.policies.late_grace,
+            most: config.max_lateness,
+        };
+        Editing {
+            policies: config.policies,
+            lateness,
+        }
     }
 
     fn near(&self) -> Option<NearClaim> {
@@ -299,26 +321,49 @@ struct Read {
 fn read(incoming: Incoming, owner: Option<&Owner>, policies: &Policies) -> Result<Read, Vec<Complaint>> {
     let Incoming { at, version, ics } = incoming;
     let Some(bytes) = ics else {
-        let change = Change { at, version, body: ChangeBody::Delete };
-        return Ok(Read { change, warnings: Vec::new() });
+        let change = Change {
+            at,
+            version,
+            body: ChangeBody::Delete,
+        };
+        return Ok(Read {
+            change,
+            warnings: Vec::new(),
+        });
     };
     let calendar = ical::parse(&bytes).map_err(|error| {
-        vec![Complaint { component: None, line: Some(error.line), reason: error.reason }]
+        vec![Complaint {
+            component: None,
+            line: Some(error.line),
+            reason: error.reason,
+        }]
     })?;
     if !calendar.rejected.is_empty() {
         return Err(calendar.rejected.into_iter().map(rejection).collect());
     }
     let event = only_event(&calendar.events)?;
     let mut warnings = calendar.warnings;
-    warnings.extend(owner.map(|owner| silent_alarms(event, owner, policies)).unwrap_or_default());
-    let body = ChangeBody::Put { uid: event.uid().to_owned(), ics: calendar.text };
-    Ok(Read { change: Change { at, version, body }, warnings })
+    warnings.extend(
+        owner
+            .map(|owner| silent_alarms(event, owner, policies))
+            .unwrap_or_default(),
+    );
+    let body = ChangeBody::Put {
+        uid: event.uid().to_owned(),
+        ics: ical::decode(&bytes),
+    };
+    Ok(Read {
+        change: Change { at, version, body },
+        warnings,
+    })
 }
 
 fn only_event(events: &[Event]) -> Result<&Event, Vec<Complaint>> {
     match events {
         [event] => Ok(event),
-        [] => Err(vec![complaint("there is no VEVENT or VTODO in it: send the event's own iCalendar text".into())]),
+        [] => Err(vec![complaint(
+            "there is no VEVENT or VTODO in it: send the event's own iCalendar text".into(),
+        )]),
         several => Err(vec![complaint(format!(
             "there are {} events with different UIDs in it: send each under a key of its own",
             several.len()
@@ -329,17 +374,22 @@ fn only_event(events: &[Event]) -> Result<&Event, Vec<Complaint>> {
 /// Which alarms of the event will not become messages, and why.
 fn silent_alarms(event: &Event, owner: &Owner, policies: &Policies) -> Vec<String> {
     let (alarms, refusals) = expand::alarms(event, &owner.person());
-    let unrouted = alarms.into_iter().filter(|alarm| route(&alarm.action, policies).is_none()).map(|alarm| {
-        let action = alarm.action;
-        match action.as_str() {
-            "DISPLAY" | "AUDIO" => format!(
-                "a VALARM with ACTION:{action} is left to the calendar client: use ACTION:EMAIL, or set \
+    let unrouted = alarms
+        .into_iter()
+        .filter(|alarm| route(&alarm.action, policies).is_none())
+        .map(|alarm| {
+            let action = alarm.action;
+            match action.as_str() {
+                "DISPLAY" | "AUDIO" => format!(
+                    "a VALARM with ACTION:{action} is left to the calendar client: use ACTION:EMAIL, or set \
                  policies.display = \"deliver\""
-            ),
-            _ => format!("a VALARM with ACTION:{action} is not delivered: use ACTION:EMAIL"),
-        }
-    });
-    unrouted.chain(refusals.into_iter().map(|refusal| refusal.reason)).collect()
+                ),
+                _ => format!("a VALARM with ACTION:{action} is not delivered: use ACTION:EMAIL"),
+            }
+        });
+    unrouted
+        .chain(refusals.into_iter().map(|refusal| refusal.reason))
+        .collect()
 }
 
 fn rejection(rejection: ical::Rejection) -> Complaint {
@@ -351,9 +401,18 @@ fn rejection(rejection: ical::Rejection) -> Complaint {
 }
 
 fn complaint(reason: String) -> Complaint {
-    Complaint { component: None, line: None, reason }
+    Complaint {
+        component: None,
+        line: None,
+        reason,
+    }
 }
 
 fn rejected(complaints: Vec<Complaint>) -> Answer {
-    Answer { result: ChangeResult::Rejected(complaints), planned: 0, withdrawn: 0, warnings: Vec::new() }
+    Answer {
+        result: ChangeResult::Rejected(complaints),
+        planned: 0,
+        withdrawn: 0,
+        warnings: Vec::new(),
+    }
 }

@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod node;
 pub mod planner;
 pub mod preview;
+pub mod ready;
 pub mod service;
 pub mod shutdown;
 pub mod store;

@@ -30,6 +30,7 @@ use crate::janitor;
 use crate::janitor::Janitor;
 use crate::metrics::Metrics;
 use crate::planner::Planner;
+use crate::ready::Readiness;
 use crate::shutdown::Shutdown;
 use crate::store::RescueRules;
 use crate::store::Store;
@@ -62,6 +63,8 @@ pub struct Parts {
     pub renderer: Renderer,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Told that loops turn.
+    pub ready: Readiness,
     /// Whether it claims and delivers; without, it takes changes and serves the API.
     pub delivers: bool,
 }
@@ -113,14 +116,24 @@ pub struct Node {
 
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("Node")
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
     }
 }
 
 impl Node {
     /// Starts a session in the store, taking over what an earlier session of this node held, and assembles the node.
     pub async fn assemble(parts: Parts, node: &str, live: &Live) -> Result<Self, StoreError> {
-        let Parts { store, clock, channels, renderer, metrics, delivers } = parts;
+        let Parts {
+            store,
+            clock,
+            channels,
+            renderer,
+            metrics,
+            ready,
+            delivers,
+        } = parts;
         let rescue = live.rounds.borrow().rescue.clone();
         let (session, taken_over) = store.begin_session(node, &rescue).await?;
         metrics.rescued(&taken_over);
@@ -134,6 +147,7 @@ impl Node {
             metrics: Arc::clone(&metrics),
             config: live.lanes.subscribe(),
             sends: TaskTracker::new(),
+            ready: ready.clone(),
             attempts: AtomicU32::new(0),
         });
         let (finished, settling) = mpsc::channel(FINISHED);
@@ -149,6 +163,7 @@ impl Node {
             metrics,
             rounds: live.rounds.subscribe(),
             nudge: Arc::new(Notify::new()),
+            ready,
         };
         Ok(Self {
             changes: changes(&shared, live, delivers.then_some(session)),
@@ -164,19 +179,32 @@ impl Node {
 
     /// Starts the loops; they stop taking new work when `shutdown.soft` is cancelled.
     pub fn run(self, initial_delay: Duration, shutdown: &Shutdown) -> Running {
-        let Self { shared, lanes, settler, worker, planner, janitor, delivers, .. } = self;
+        let Self {
+            shared,
+            lanes,
+            settler,
+            worker,
+            planner,
+            janitor,
+            delivers,
+            ..
+        } = self;
         let worker = Arc::new(worker);
         let loops = TaskTracker::new();
         if delivers {
             for lane in lanes {
-                watched(&loops, "delivery", shutdown, move |stop| async move { lane.run(stop).await });
+                watched(&loops, "delivery", shutdown, move |stop| async move {
+                    lane.run(stop).await
+                });
             }
             let planning = Arc::clone(&worker);
             watched(&loops, "planner", shutdown, move |stop| async move {
                 planning.plan(&planner, initial_delay, &stop).await;
             });
             let cleaning = Arc::clone(&worker);
-            watched(&loops, "janitor", shutdown, move |stop| async move { cleaning.clean(&janitor, &stop).await });
+            watched(&loops, "janitor", shutdown, move |stop| async move {
+                cleaning.clean(&janitor, &stop).await
+            });
         }
         let fails = shutdown.clone();
         watched(&loops, "heartbeat", shutdown, move |stop| async move {
@@ -186,7 +214,11 @@ impl Node {
         });
         loops.close();
         let settling = tokio::spawn(settler.run());
-        Running { shared, loops, settling }
+        Running {
+            shared,
+            loops,
+            settling,
+        }
     }
 }
 
@@ -255,7 +287,11 @@ fn changes(shared: &Arc<Shared>, live: &Live, session: Option<SessionId>) -> Cha
 
 fn planner(shared: &Arc<Shared>) -> Planner {
     let armed = Arc::clone(&shared.armed);
-    Planner::new(Arc::clone(&shared.store), shared.session, Arc::new(move |claims: &[_]| armed.arm(claims)))
+    Planner::new(
+        Arc::clone(&shared.store),
+        shared.session,
+        Arc::new(move |claims: &[_]| armed.arm(claims)),
+    )
 }
 
 /// The look-ahead, widened by the largest time shift: what is sent earlier must be claimed earlier.
@@ -266,7 +302,10 @@ fn window(settings: &Settings) -> Duration {
 }
 
 fn lateness(settings: &Settings) -> Lateness {
-    Lateness { grace: settings.policies.late_grace, most: settings.delivery.max_lateness }
+    Lateness {
+        grace: settings.policies.late_grace,
+        most: settings.delivery.max_lateness,
+    }
 }
 
 fn change_config(settings: &Settings) -> change::Config {
@@ -287,7 +326,10 @@ fn lane_config(settings: &Settings) -> LaneConfig {
 }
 
 fn rounds(settings: &Settings) -> Rounds {
-    let retries = settings.channels.iter().filter(|(_, channel)| channel.on_doubt == OnDoubt::Retry);
+    let retries = settings
+        .channels
+        .iter()
+        .filter(|(_, channel)| channel.on_doubt == OnDoubt::Retry);
     Rounds {
         period: settings.worker.period,
         window: window(settings),

@@ -45,7 +45,9 @@ type Cursor = Option<(DateTime<Utc>, TriggerId)>;
 
 impl fmt::Debug for Planner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Planner").field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("Planner")
+            .field("session", &self.session)
+            .finish_non_exhaustive()
     }
 }
 
@@ -63,7 +65,10 @@ impl Planner {
         self.find_held(until).await?;
         let claimed = self.claim(until).await?;
         let next_free = self.store.next_free_due(until).await?;
-        Ok(Tick { claimed, next: next_free.map(|due_at| due_at - window) })
+        Ok(Tick {
+            claimed,
+            next: next_free.map(|due_at| due_at - window),
+        })
     }
 
     async fn claim(&self, until: DateTime<Utc>) -> Result<u64, StoreError> {

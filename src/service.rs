@@ -19,16 +19,17 @@ use crate::config::what_needs_restart;
 use crate::delivery::message::Renderer;
 use crate::http;
 use crate::http::Api;
-use crate::http::Readiness;
 use crate::http::Reload;
 use crate::logging::Levels;
 use crate::metrics::Metrics;
 use crate::node::Live;
 use crate::node::Node;
 use crate::node::Parts;
+use crate::ready::Readiness;
 use crate::shutdown::Hangups;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
+use crate::store::sqlite::Options;
 use crate::store::sqlite::SqliteStore;
 use crate::trigger::ChannelKind;
 
@@ -55,32 +56,59 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         .await
         .with_context(|| format!("cannot listen on `{}`: set http.listen", settings.http.listen))?;
     let path = settings.store.sqlite_path();
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path, Arc::clone(&clock)).await?);
+    let store: Arc<dyn Store> =
+        Arc::new(SqliteStore::open(&path, Arc::clone(&clock), Options::default()).await?);
 
     let live = Arc::new(Live::new(&settings));
+    let ready = Readiness::new();
     let parts = Parts {
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         channels: channels(&settings, &clock)?,
         renderer: Renderer::new(settings.templates_dir.as_deref())?,
         metrics: Arc::clone(&metrics),
+        ready: ready.clone(),
         delivers: settings.worker.enabled,
     };
     let node = Node::assemble(parts, &settings.node.id, &live).await?;
     let changes = node.changes.clone();
     let running = node.run(settings.worker.initial_delay, &shutdown);
 
-    let ready = Readiness::new(Arc::clone(&store), shutdown.clone());
     let planning = plan_again(Arc::clone(&store), changes.clone(), planned_by(&settings));
     let replanning = tokio::spawn(planning);
-    let reload = reloading(settings.clone(), loader, Reloaded { live, levels, metrics: Arc::clone(&metrics), store: Arc::clone(&store), changes: changes.clone() });
+    let reload = reloading(
+        settings.clone(),
+        loader,
+        Reloaded {
+            live,
+            levels,
+            metrics: Arc::clone(&metrics),
+            store: Arc::clone(&store),
+            changes: changes.clone(),
+        },
+    );
     follow_hangups(Arc::clone(&reload))?;
 
-    let api = Api { store, changes, clock, metrics, ready, reload };
-    http::where_to_look(&settings).lines().for_each(|line| tracing::info!("{line}"));
-    let serving = tokio::spawn(http::serve(listener, http::router(api, &settings.http), shutdown.clone()));
+    let api = Api {
+        store,
+        changes,
+        clock,
+        metrics,
+        ready: ready.clone(),
+        reload,
+    };
+    tracing::info!(
+        "{}",
+        http::where_to_look(settings.http.listen, settings.smtp.is_some())
+    );
+    let serving = tokio::spawn(http::serve(
+        listener,
+        http::router(api, &settings.http),
+        shutdown.clone(),
+    ));
 
     shutdown.soft.cancelled().await;
+    ready.drain();
     replanning.abort();
     running.drain(&shutdown.hard).await;
     serving.await.context("the API died")?.context("the API failed")?;
@@ -94,9 +122,10 @@ fn channels(
     settings: &Settings,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
+    let letterhead = settings.letterhead.clone();
     let email: Arc<dyn Channel> = match &settings.smtp {
-        Some(relay) => Arc::new(EmailChannel::new(relay.clone(), Arc::clone(clock))?),
-        None => Arc::new(OutboxChannel::new(settings.letterhead.clone(), Arc::clone(clock))),
+        Some(relay) => Arc::new(EmailChannel::new(letterhead, relay.clone(), Arc::clone(clock))?),
+        None => Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock))),
     };
     Ok(BTreeMap::from([(ChannelKind::Email, email)]))
 }
@@ -153,7 +182,10 @@ fn reloading(running: Settings, loader: Loader, reloaded: Reloaded) -> Reload {
                 planned_by(&new),
             ));
         }
-        tracing::info!(?restart, "the new configuration is in force, but for what needs a restart");
+        tracing::info!(
+            ?restart,
+            "the new configuration is in force, but for what needs a restart"
+        );
         *in_force = new;
         Ok(restart)
     })

@@ -19,7 +19,9 @@ use crate::janitor::Janitor;
 use crate::metrics::ClaimResult;
 use crate::metrics::Metrics;
 use crate::planner::Planner;
+use crate::ready::Readiness;
 use crate::store::RescueRules;
+use crate::store::Rescued;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::trigger::SessionId;
@@ -35,6 +37,9 @@ const PURGE: Duration = Duration::from_secs(600);
 
 /// The pause after a run that failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// A loop counts as stuck when it is silent so much longer than it should be.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// Rows counted for the backlog at the most.
 const BACKLOG: u32 = 10_000;
@@ -55,7 +60,7 @@ pub struct Config {
 }
 
 /// What the loops go by; read anew for every round.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Rounds {
     /// How often the planner looks.
     pub period: Duration,
@@ -84,6 +89,8 @@ pub struct Worker {
     pub rounds: watch::Receiver<Rounds>,
     /// Wakes the planner.
     pub nudge: Arc<Notify>,
+    /// Told that loops turn.
+    pub ready: Readiness,
 }
 
 impl Worker {
@@ -91,6 +98,7 @@ impl Worker {
     pub async fn plan(&self, planner: &Planner, initial_delay: Duration, stop: &CancellationToken) {
         let mut pause = initial_delay;
         loop {
+            self.turns("planner", pause);
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.clock.sleep(pause) => {}
@@ -109,8 +117,12 @@ impl Worker {
         match planner.tick(rounds.window).await {
             Ok(tick) => {
                 let now = self.clock.now();
-                self.metrics.claims(ClaimResult::Claimed, usize::try_from(tick.claimed).unwrap_or(usize::MAX));
-                self.metrics.planner_ran(now, self.clock.elapsed().saturating_sub(began));
+                self.metrics.claims(
+                    ClaimResult::Claimed,
+                    usize::try_from(tick.claimed).unwrap_or(usize::MAX),
+                );
+                self.metrics
+                    .planner_ran(now, self.clock.elapsed().saturating_sub(began));
                 tracing::debug!(claimed = tick.claimed, "looked ahead");
                 until_next(tick.next, now).min(rounds.period)
             }
@@ -121,10 +133,17 @@ impl Worker {
         }
     }
 
+    /// The loop of this name turns and will turn again after `pause`.
+    fn turns(&self, name: &'static str, pause: Duration) {
+        self.ready
+            .beat(name, self.clock.elapsed(), pause.saturating_add(MARGIN));
+    }
+
     /// Frees lapsed claims and deletes what is old, until `stop`.
     pub async fn clean(&self, janitor: &Janitor, stop: &CancellationToken) {
         let mut purged = self.clock.elapsed();
         loop {
+            self.turns("janitor", RESCUE);
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.clock.sleep(RESCUE) => {}
@@ -146,7 +165,7 @@ impl Worker {
         match janitor.rescue(&rules).await {
             Ok(rescued) => {
                 self.metrics.rescued(&rescued);
-                if rescued != crate::store::Rescued::default() {
+                if rescued != Rescued::default() {
                     tracing::warn!(?rescued, "lapsed claims were freed");
                     self.nudge.notify_one();
                 }
@@ -169,6 +188,7 @@ impl Worker {
     /// somebody else: what it held belongs to others now.
     pub async fn beat(&self, stop: &CancellationToken) -> Result<(), String> {
         loop {
+            self.turns("heartbeat", BEAT);
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 () = self.clock.sleep(BEAT) => {}
@@ -188,11 +208,14 @@ impl Worker {
         self.metrics.leads(self.leadership.is_held());
         let window = TimeDelta::from_std(self.rounds.borrow().window).unwrap_or(TimeDelta::MAX);
         let until = now.checked_add_signed(window).unwrap_or(DateTime::<Utc>::MAX_UTC);
-        self.metrics.backlog(&self.store.backlog(until, BACKLOG).await?, now);
+        self.metrics
+            .backlog(&self.store.backlog(until, BACKLOG).await?, now);
         Ok(lives)
     }
 }
 
 fn until_next(next: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Duration {
-    next.map_or(Duration::MAX, |next| (next - now).to_std().unwrap_or_default().max(AFTER_FAILURE))
+    next.map_or(Duration::MAX, |next| {
+        (next - now).to_std().unwrap_or_default().max(AFTER_FAILURE)
+    })
 }

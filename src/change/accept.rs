@@ -13,10 +13,18 @@ use crate::store::Version;
 
 /// Whether `change` is news, given the stored copy or its tombstone.
 pub fn accept(stored: Option<&EventCopy>, change: &Change) -> Acceptance {
-    let Some(stored) = stored else { return Acceptance::Apply };
+    let Some(stored) = stored else {
+        return Acceptance::Apply;
+    };
     let order = match (&change.version, &stored.version) {
         (Some(new), Some(old)) => compare(new, old),
-        _ => return if says_the_same(stored, change) { Acceptance::Unchanged } else { Acceptance::Apply },
+        _ => {
+            return if says_the_same(stored, change) {
+                Acceptance::Unchanged
+            } else {
+                Acceptance::Apply
+            };
+        }
     };
     match order {
         Ordering::Greater => Acceptance::Apply,
@@ -63,7 +71,11 @@ mod tests {
     use crate::trigger::OwnerId;
 
     fn at() -> EventKey {
-        EventKey { source: "s".into(), key: "k".into(), owner: OwnerId("anna".into()) }
+        EventKey {
+            source: "s".into(),
+            key: "k".into(),
+            owner: OwnerId("anna".into()),
+        }
     }
 
     fn stored(version: Option<&str>, ics: &str, deleted: bool) -> EventCopy {
@@ -79,46 +91,96 @@ mod tests {
     }
 
     fn put(version: Option<&str>, ics: &str) -> Change {
-        let body = ChangeBody::Put { uid: "u".into(), ics: ics.into() };
-        Change { at: at(), version: version.map(|it| Version(it.into())), body }
+        let body = ChangeBody::Put {
+            uid: "u".into(),
+            ics: ics.into(),
+        };
+        Change {
+            at: at(),
+            version: version.map(|it| Version(it.into())),
+            body,
+        }
     }
 
     fn delete(version: Option<&str>) -> Change {
-        Change { at: at(), version: version.map(|it| Version(it.into())), body: ChangeBody::Delete }
+        Change {
+            at: at(),
+            version: version.map(|it| Version(it.into())),
+            body: ChangeBody::Delete,
+        }
     }
 
     #[test]
     fn numbers_are_compared_as_numbers_and_everything_else_bytewise() {
-        assert_eq!(accept(Some(&stored(Some("9"), "a", false)), &put(Some("10"), "b")), Acceptance::Apply);
-        assert_eq!(accept(Some(&stored(Some("10"), "a", false)), &put(Some("9"), "b")), Acceptance::Stale);
-        assert_eq!(accept(Some(&stored(Some("a9"), "a", false)), &put(Some("a10"), "b")), Acceptance::Stale);
+        assert_eq!(
+            accept(Some(&stored(Some("9"), "a", false)), &put(Some("10"), "b")),
+            Acceptance::Apply
+        );
+        assert_eq!(
+            accept(Some(&stored(Some("10"), "a", false)), &put(Some("9"), "b")),
+            Acceptance::Stale
+        );
+        assert_eq!(
+            accept(Some(&stored(Some("a9"), "a", false)), &put(Some("a10"), "b")),
+            Acceptance::Stale
+        );
     }
 
     #[test]
     fn an_equal_version_with_other_content_is_a_conflict() {
-        assert_eq!(accept(Some(&stored(Some("1"), "a", false)), &put(Some("1"), "a")), Acceptance::Unchanged);
+        assert_eq!(
+            accept(Some(&stored(Some("1"), "a", false)), &put(Some("1"), "a")),
+            Acceptance::Unchanged
+        );
         let verdict = accept(Some(&stored(Some("1"), "a", false)), &put(Some("1"), "b"));
         assert!(matches!(verdict, Acceptance::Conflict(reason) if reason.contains("`1`")));
     }
 
     #[test]
     fn without_versions_arrival_decides() {
-        assert_eq!(accept(Some(&stored(None, "a", false)), &put(None, "b")), Acceptance::Apply);
-        assert_eq!(accept(Some(&stored(None, "a", false)), &put(None, "a")), Acceptance::Unchanged);
-        assert_eq!(accept(Some(&stored(Some("3"), "a", false)), &put(None, "b")), Acceptance::Apply);
+        assert_eq!(
+            accept(Some(&stored(None, "a", false)), &put(None, "b")),
+            Acceptance::Apply
+        );
+        assert_eq!(
+            accept(Some(&stored(None, "a", false)), &put(None, "a")),
+            Acceptance::Unchanged
+        );
+        assert_eq!(
+            accept(Some(&stored(Some("3"), "a", false)), &put(None, "b")),
+            Acceptance::Apply
+        );
     }
 
     #[test]
     fn a_late_put_does_not_wake_the_dead() {
-        assert_eq!(accept(Some(&stored(Some("5"), "a", true)), &put(Some("4"), "b")), Acceptance::Stale);
-        assert_eq!(accept(Some(&stored(Some("5"), "a", true)), &put(Some("5"), "a")), Acceptance::Stale);
-        assert_eq!(accept(Some(&stored(Some("5"), "a", true)), &put(Some("6"), "b")), Acceptance::Apply);
+        assert_eq!(
+            accept(Some(&stored(Some("5"), "a", true)), &put(Some("4"), "b")),
+            Acceptance::Stale
+        );
+        assert_eq!(
+            accept(Some(&stored(Some("5"), "a", true)), &put(Some("5"), "a")),
+            Acceptance::Stale
+        );
+        assert_eq!(
+            accept(Some(&stored(Some("5"), "a", true)), &put(Some("6"), "b")),
+            Acceptance::Apply
+        );
     }
 
     #[test]
     fn a_delete_of_the_stored_version_is_taken_and_a_second_one_changes_nothing() {
-        assert_eq!(accept(Some(&stored(Some("5"), "a", false)), &delete(Some("5"))), Acceptance::Apply);
-        assert_eq!(accept(Some(&stored(Some("5"), "a", true)), &delete(Some("5"))), Acceptance::Unchanged);
-        assert_eq!(accept(Some(&stored(Some("5"), "a", false)), &delete(Some("4"))), Acceptance::Stale);
+        assert_eq!(
+            accept(Some(&stored(Some("5"), "a", false)), &delete(Some("5"))),
+            Acceptance::Apply
+        );
+        assert_eq!(
+            accept(Some(&stored(Some("5"), "a", true)), &delete(Some("5"))),
+            Acceptance::Unchanged
+        );
+        assert_eq!(
+            accept(Some(&stored(Some("5"), "a", false)), &delete(Some("4"))),
+            Acceptance::Stale
+        );
     }
 }

@@ -37,7 +37,13 @@ pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTim
     let person = group.owner.person();
     let events = read_copies(group, &mut edit);
     let wishes = wishes(group, &events, &person, policies);
-    let editing = Editing { group, events: &events, person: &person, lateness, now };
+    let editing = Editing {
+        group,
+        events: &events,
+        person: &person,
+        lateness,
+        now,
+    };
     for wish in &wishes {
         let mut draft = Draft::default();
         match editing.put_right(wish, &mut draft) {
@@ -115,21 +121,36 @@ struct Editing<'a> {
 
 impl Editing<'_> {
     fn put_right(&self, wish: &Wish, draft: &mut Draft) -> Result<(), GaveUp> {
-        let series = Series { events: self.events, person: self.person, identity: &wish.identity };
+        let series = Series {
+            events: self.events,
+            person: self.person,
+            identity: &wish.identity,
+        };
         let known = self.group.alarms.iter().find(|alarm| alarm.wish == *wish);
         let mut served_through = known.and_then(|alarm| alarm.served_through);
         let unserved = self.keep_what_is_owed(&series, wish, served_through, draft)?;
         // A trigger that is past but unsent stays what is owed next; its successor comes when it leaves.
-        let waits = unserved.iter().any(|trigger| trigger.place.trigger_at <= self.now);
+        let waits = unserved
+            .iter()
+            .any(|trigger| trigger.place.trigger_at <= self.now);
         if !waits {
             let next = self.next(&series, wish, known.is_some(), &mut served_through, draft)?;
-            for trigger in unserved.iter().filter(|it| next.as_ref().is_none_or(|next| next.place != it.place)) {
+            for trigger in unserved
+                .iter()
+                .filter(|it| next.as_ref().is_none_or(|next| next.place != it.place))
+            {
                 draft.edit.withdraw.push(trigger.id);
                 draft.edit.adjust.retain(|(id, _, _)| *id != trigger.id);
             }
-            draft.edit.insert.extend(next.map(|firing| self.lateness.trigger(wish, &firing)));
+            draft
+                .edit
+                .insert
+                .extend(next.map(|firing| self.lateness.trigger(wish, &firing)));
         }
-        draft.edit.alarms.push(Alarm { wish: wish.clone(), served_through });
+        draft.edit.alarms.push(Alarm {
+            wish: wish.clone(),
+            served_through,
+        });
         Ok(())
     }
 
@@ -168,7 +189,8 @@ impl Editing<'_> {
         served_through: &mut Option<Place>,
         draft: &mut Draft,
     ) -> Result<Option<Firing>, GaveUp> {
-        let floor = Place::just_before(self.now - TimeDelta::from_std(self.lateness.grace).unwrap_or_default());
+        let floor =
+            Place::just_before(self.now - TimeDelta::from_std(self.lateness.grace).unwrap_or_default());
         let start = served_through.unwrap_or(Place::FIRST);
         let mut next = series.next(&start)?;
         if let Some(past) = next.as_ref().filter(|firing| firing.place <= floor).cloned() {
@@ -176,13 +198,21 @@ impl Editing<'_> {
             *served_through = Some(floor);
             // A series that is new to us has its past behind it; there is nothing to say about that.
             if known || next.is_none() {
-                let count = if known { series.count(&start, &floor, COUNTED)? } else { 1 };
+                let count = if known {
+                    series.count(&start, &floor, COUNTED)?
+                } else {
+                    1
+                };
                 draft.edit.record.push(past_record(wish, past.place, count));
             }
         }
         for _ in 0..HANDED_OVER_IN_A_ROW {
             let Some(firing) = next.as_ref() else { break };
-            if !self.group.handed_over.contains(&self.lateness.trigger(wish, firing).id()) {
+            if !self
+                .group
+                .handed_over
+                .contains(&self.lateness.trigger(wish, firing).id())
+            {
                 break;
             }
             *served_through = Some(firing.place);
@@ -193,7 +223,13 @@ impl Editing<'_> {
 
     /// A wish whose firings cannot be found is withdrawn, and its copies are set aside with the reason.
     fn set_aside(&self, wish: &Wish, gave_up: &GaveUp, edit: &mut Edit) {
-        edit.alarms.extend(self.group.alarms.iter().find(|alarm| alarm.wish == *wish).cloned());
+        edit.alarms.extend(
+            self.group
+                .alarms
+                .iter()
+                .find(|alarm| alarm.wish == *wish)
+                .cloned(),
+        );
         let held = self.group.triggers.iter().filter(|trigger| trigger.wish == *wish);
         edit.withdraw.extend(held.map(|trigger| trigger.id));
         for copy in &self.group.copies {
@@ -206,5 +242,11 @@ impl Editing<'_> {
 }
 
 fn past_record(wish: &Wish, place: Place, count: u64) -> Record {
-    Record { wish: wish.clone(), place, outcome: Outcome::Suppressed, reason: Reason::Past, count }
+    Record {
+        wish: wish.clone(),
+        place,
+        outcome: Outcome::Suppressed,
+        reason: Reason::Past,
+        count,
+    }
 }

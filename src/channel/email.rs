@@ -1,4 +1,4 @@
-//! E-mail: a letter is composed ([`compose`]) and handed to the relay ([`smtp::Relay`]).
+//! E-mail: a letter is composed ([`compose()`]) and handed to the relay ([`smtp::Relay`]).
 
 mod compose;
 
@@ -12,7 +12,6 @@ use crate::channel::smtp;
 use crate::clock::Clock;
 
 pub use self::compose::ComposeError;
-pub use self::compose::Letter;
 pub use self::compose::Letterhead;
 pub use self::compose::compose;
 
@@ -20,6 +19,7 @@ pub use self::compose::compose;
 #[derive(Debug)]
 pub struct EmailChannel {
     relay: smtp::Relay,
+    letterhead: Letterhead,
     clock: Arc<dyn Clock>,
 }
 
@@ -28,28 +28,32 @@ impl EmailChannel {
     ///
     /// # Errors
     /// When TLS is asked for and cannot be set up.
-    pub fn new(config: smtp::Config, clock: Arc<dyn Clock>) -> Result<Self, smtp::TlsError> {
-        let relay = smtp::Relay::new(config, clock.clone())?;
-        Ok(Self { relay, clock })
+    pub fn new(
+        letterhead: Letterhead,
+        relay: smtp::Config,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, smtp::TlsError> {
+        Ok(Self {
+            relay: smtp::Relay::new(relay, clock.clone())?,
+            letterhead,
+            clock,
+        })
     }
 }
 
 #[async_trait::async_trait]
 impl Channel for EmailChannel {
     async fn send(&self, message: &Message, deadline: Deadline) -> Report {
-        let config = self.relay.config();
-        match compose(&config.letterhead, message, self.clock.now()) {
-            Ok(letter) => {
-                let letter = Letter {
-                    sender: config.envelope_sender.clone(),
-                    ..letter
-                };
-                self.relay.submit(&letter, deadline).await
-            }
+        match compose(&self.letterhead, message, self.clock.now()) {
+            Ok(letter) => self.relay.submit(&letter, deadline).await,
             Err(error) => Report::Permanent {
                 error: error.to_string(),
             },
         }
+    }
+
+    fn name(&self) -> &'static str {
+        "smtp"
     }
 
     fn permits(&self) -> usize {

@@ -86,6 +86,9 @@ pub trait Channel: Send + Sync + std::fmt::Debug {
     /// again before the bytes by which the other side takes responsibility.
     async fn send(&self, message: &Message, deadline: Deadline) -> Report;
 
+    /// The name of the implementation in metrics, such as `smtp`.
+    fn name(&self) -> &'static str;
+
     /// How many sends may be under way at once.
     fn permits(&self) -> usize;
 }

@@ -46,7 +46,65 @@ impl Channel for OutboxChannel {
         }
     }
 
+    fn name(&self) -> &'static str {
+        "outbox"
+    }
+
     fn permits(&self) -> usize {
         PERMITS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::ManualClock;
+
+    fn outbox() -> (OutboxChannel, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::at("2026-12-01T08:15:00Z".parse().unwrap()));
+        let letterhead = Letterhead {
+            from: "carillon@example.org".parse().unwrap(),
+            envelope_sender: None,
+            message_id_domain: "carillon.example.org".to_owned(),
+        };
+        (OutboxChannel::new(letterhead, clock.clone()), clock)
+    }
+
+    fn message(to: &str) -> Message {
+        Message {
+            id: "1".repeat(32),
+            thread: "2".repeat(32),
+            to: to.to_owned(),
+            subject: "Reminder: Stand-up".to_owned(),
+            text: "Starts now\n".to_owned(),
+            html: "<p>Starts now</p>\n".to_owned(),
+            language: "en".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_is_kept_as_the_relay_would_have_got_it() {
+        let (outbox, clock) = outbox();
+        let message = message("jo@example.org");
+        let deadline = Deadline(clock.elapsed() + Duration::from_secs(1));
+        let Report::Accepted { kept: Some(kept), .. } = outbox.send(&message, deadline).await else {
+            panic!("the outbox accepts every message");
+        };
+        let sent = compose(&outbox.letterhead, &message, clock.now()).unwrap();
+        assert_eq!(kept.raw, sent.raw);
+    }
+
+    #[tokio::test]
+    async fn what_a_relay_would_not_get_is_not_kept() {
+        let (outbox, clock) = outbox();
+        let late = outbox
+            .send(&message("jo@example.org"), Deadline(clock.elapsed()))
+            .await;
+        assert_eq!(late, Report::Abandoned);
+        let deadline = Deadline(clock.elapsed() + Duration::from_secs(1));
+        let nobody = outbox.send(&message("nobody"), deadline).await;
+        assert!(matches!(nobody, Report::Permanent { .. }));
     }
 }

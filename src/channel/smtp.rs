@@ -26,12 +26,10 @@ use std::time::Duration;
 use lettre::Address;
 use secrecy::SecretString;
 
-use crate::channel::email::Letterhead;
-
 pub use self::pool::Relay;
 pub use self::tls::TlsError;
 
-/// How the relay is reached and what we call ourselves.
+/// How the relay is reached and who we are to it.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Name or IP address of the relay; its certificate must carry it.
@@ -46,14 +44,21 @@ pub struct Config {
     pub login: Option<Login>,
     /// The name given in EHLO (RFC 5321 section 4.1.4): the public name of this machine.
     pub hello_name: String,
-    /// Most connections at a time.
+    /// Most connections at a time; at least 1.
     pub connections: usize,
-    /// From and Message-ID.
-    pub letterhead: Letterhead,
-    /// Where bounces go (MAIL FROM); `None` is the null sender `<>`, which gets none.
-    pub envelope_sender: Option<Address>,
     /// How long each stage may take.
     pub timeouts: Timeouts,
+}
+
+/// A mail, ready for the relay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Letter {
+    /// Envelope sender, where bounces go; `None` is the null sender `<>`, which gets none.
+    pub sender: Option<Address>,
+    /// Envelope recipient.
+    pub to: Address,
+    /// The whole mail: ASCII, lines ended by CRLF.
+    pub raw: String,
 }
 
 /// How a connection is encrypted.

@@ -6,14 +6,18 @@ mod preview;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use clap::Subcommand;
 
+use crate::clock::SystemClock;
 use crate::config::Complaints;
 use crate::config::Settings;
 use crate::logging;
 use crate::service;
+use crate::store::sqlite::Options;
+use crate::store::sqlite::SqliteStore;
 
 /// The data given are wrong (`EX_DATAERR`).
 const WRONG_DATA: u8 = 65;
@@ -103,7 +107,8 @@ fn serve(cli: &Cli, settings: Settings) -> anyhow::Result<()> {
         config: cli.config.clone(),
         command: Command::Serve,
     };
-    service::serve(settings, move || load(&cli))
+    let levels = logging::start(&settings.log)?;
+    service::serve(settings, Arc::new(move || load(&cli)), levels)
 }
 
 fn migrate(settings: &Settings) -> anyhow::Result<()> {
@@ -112,8 +117,9 @@ fn migrate(settings: &Settings) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     let path = settings.store.sqlite_path();
-    // TODO-STORE
-    runtime.block_on(async {});
+    let clock = Arc::new(SystemClock);
+    let store = runtime.block_on(SqliteStore::open(&path, clock, Options::default()))?;
+    runtime.block_on(store.close());
     println!("{} is up to date", path.display());
     Ok(())
 }

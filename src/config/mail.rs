@@ -23,6 +23,7 @@ pub(super) fn letterhead(reader: &mut Reader) -> Letterhead {
     let message_id_domain = domain(reader, "channels.email.message_id_domain", &from);
     Letterhead {
         from,
+        envelope_sender: envelope_sender(reader),
         message_id_domain,
     }
 }
@@ -44,26 +45,30 @@ pub(super) fn smtp(reader: &mut Reader, letterhead: &Letterhead) -> Option<smtp:
         login: login(reader),
         hello_name: domain(reader, "channels.email.smtp.hello_name", &letterhead.from),
         connections: reader.number("channels.email.smtp.connections", 1_000) as usize,
-        letterhead: letterhead.clone(),
-        envelope_sender: envelope_sender(reader),
         timeouts: timeouts(reader),
         host,
     };
     if config.host.is_empty() {
         return None;
     }
-    check(reader, &config);
+    check(reader, &config, letterhead);
     Some(config)
 }
 
-fn check(reader: &mut Reader, config: &smtp::Config) {
+fn check(reader: &mut Reader, config: &smtp::Config, letterhead: &Letterhead) {
+    if config.connections == 0 {
+        reader.complain(
+            "channels.email.smtp.connections",
+            "must be at least 1: nothing would ever be sent".to_owned(),
+        );
+    }
     if config.host.contains([':', '/', ' ']) && config.host.parse::<std::net::IpAddr>().is_err() {
         reader.complain(
             HOST,
             "write the name or address alone; the port has a key of its own".to_owned(),
         );
     }
-    if config.letterhead.from.email.domain() == "localhost" && !is_this_machine(&config.host) {
+    if letterhead.from.email.domain() == "localhost" && !is_this_machine(&config.host) {
         let problem = "a relay does not take mail from localhost: set it to an address of yours, such as \
                        \"Carillon <reminders@example.org>\"";
         reader.complain(FROM, problem.to_owned());

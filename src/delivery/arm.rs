@@ -62,9 +62,16 @@ impl Armed {
         let mut timers = self.lane(kind).timers();
         let mut due = Vec::new();
         while due.len() < most {
-            let Some(first) = timers.first_entry().filter(|first| first.key().0 <= until) else { break };
+            let Some(first) = timers.first_entry().filter(|first| first.key().0 <= until) else {
+                break;
+            };
             let (due_at, id) = *first.key();
-            due.push(Claimed { id, generation: first.remove(), due_at, channel: kind });
+            due.push(Claimed {
+                id,
+                generation: first.remove(),
+                due_at,
+                channel: kind,
+            });
         }
         due
     }
@@ -81,7 +88,10 @@ impl Armed {
 
     /// How many timers are armed.
     pub fn len(&self) -> usize {
-        ChannelKind::ALL.into_iter().map(|kind| self.lane(kind).timers().len()).sum()
+        ChannelKind::ALL
+            .into_iter()
+            .map(|kind| self.lane(kind).timers().len())
+            .sum()
     }
 
     /// Whether no timer is armed.
@@ -147,10 +157,18 @@ mod tests {
     fn arming_twice_is_one_timer_and_a_withdrawn_one_is_gone() {
         let armed = Armed::default();
         armed.arm(&[claim(1, 300)]);
-        armed.arm(&[Claimed { generation: 2, ..claim(1, 300) }]);
+        armed.arm(&[Claimed {
+            generation: 2,
+            ..claim(1, 300)
+        }]);
         assert_eq!(armed.len(), 1);
         let gone = claim(1, 300);
-        armed.disarm(&[Withdrawn { id: gone.id, due_at: gone.due_at, channel: gone.channel, session: None }]);
+        armed.disarm(&[Withdrawn {
+            id: gone.id,
+            due_at: gone.due_at,
+            channel: gone.channel,
+            session: None,
+        }]);
         assert!(armed.is_empty());
     }
 }

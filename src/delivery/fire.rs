@@ -53,9 +53,10 @@ impl Judge for FireJudge {
         let verdict = self.verdict(candidate, now);
         match self.succession(candidate, now) {
             Ok(succession) => Judgement { verdict, succession },
-            Err(Stuck::Unreadable) => {
-                Judgement { verdict: unreadable(verdict), succession: Some(ends_here(candidate)) }
-            }
+            Err(Stuck::Unreadable) => Judgement {
+                verdict: unreadable(verdict),
+                succession: Some(ends_here(candidate)),
+            },
             Err(Stuck::GaveUp(gave_up)) => {
                 tracing::error!(
                     trigger.id = %candidate.trigger.id,
@@ -63,7 +64,10 @@ impl Judge for FireJudge {
                     error = %gave_up,
                     "the series ends here: its next firing cannot be found",
                 );
-                Judgement { verdict, succession: Some(ends_here(candidate)) }
+                Judgement {
+                    verdict,
+                    succession: Some(ends_here(candidate)),
+                }
             }
         }
     }
@@ -92,7 +96,9 @@ impl FireJudge {
     /// How the series goes on, at the first time a trigger leaves planned/claimed; none at a retry.
     fn succession(&self, candidate: &Candidate, now: DateTime<Utc>) -> Result<Option<Succession>, Stuck> {
         let place = candidate.trigger.place;
-        let Some(alarm) = &candidate.alarm else { return Ok(None) };
+        let Some(alarm) = &candidate.alarm else {
+            return Ok(None);
+        };
         if alarm.served_through.is_some_and(|served| served >= place) {
             return Ok(None);
         }
@@ -101,8 +107,14 @@ impl FireJudge {
         }
         let events = read_copies(candidate).map_err(|_| Stuck::Unreadable)?;
         let person = candidate.owner.person();
-        let series = Series { events: &events, person: &person, identity: &alarm.wish.identity };
-        self.go_on(candidate, &series, now).map(Some).map_err(Stuck::GaveUp)
+        let series = Series {
+            events: &events,
+            person: &person,
+            identity: &alarm.wish.identity,
+        };
+        self.go_on(candidate, &series, now)
+            .map(Some)
+            .map_err(Stuck::GaveUp)
     }
 
     /// The successor is strictly after the served place, never "after now"; what is too late already is stepped over
@@ -117,9 +129,13 @@ impl FireJudge {
         let place = candidate.trigger.place;
         let mut served_through = place;
         let mut next = series.next(&place)?;
-        let first_missed = next.as_ref().filter(|firing| self.is_too_late(firing, now)).map(|it| it.place);
+        let first_missed = next
+            .as_ref()
+            .filter(|firing| self.is_too_late(firing, now))
+            .map(|it| it.place);
         if first_missed.is_some() {
-            let all_late = Place::just_before(now - TimeDelta::from_std(self.lateness.most).unwrap_or_default());
+            let all_late =
+                Place::just_before(now - TimeDelta::from_std(self.lateness.most).unwrap_or_default());
             next = series.next(&all_late.max(place))?;
         }
         let mut last_missed = first_missed;
@@ -127,7 +143,10 @@ impl FireJudge {
             let Some(firing) = next.as_ref() else { break };
             if self.is_too_late(firing, now) {
                 last_missed = Some(firing.place);
-            } else if !candidate.handed_over.contains(&self.lateness.trigger(wish, firing).id()) {
+            } else if !candidate
+                .handed_over
+                .contains(&self.lateness.trigger(wish, firing).id())
+            {
                 break;
             }
             served_through = firing.place;
@@ -136,7 +155,13 @@ impl FireJudge {
         let missed = first_missed.map(|first| -> Result<Record, GaveUp> {
             let last = last_missed.unwrap_or(first);
             let count = series.count(&place, &last, COUNTED)?;
-            Ok(Record { wish: wish.clone(), place: first, outcome: Outcome::Missed, reason: Reason::Outage, count })
+            Ok(Record {
+                wish: wish.clone(),
+                place: first,
+                outcome: Outcome::Missed,
+                reason: Reason::Outage,
+                count,
+            })
         });
         Ok(Succession {
             served_through: served_through.max(last_missed.unwrap_or(place)),
@@ -186,5 +211,9 @@ const fn unreadable(verdict: Verdict) -> Verdict {
 }
 
 const fn ends_here(candidate: &Candidate) -> Succession {
-    Succession { served_through: candidate.trigger.place, successor: None, missed: None }
+    Succession {
+        served_through: candidate.trigger.place,
+        successor: None,
+        missed: None,
+    }
 }

@@ -32,6 +32,7 @@ use crate::delivery::settler::Finished;
 use crate::metrics::ClaimResult;
 use crate::metrics::Metrics;
 use crate::metrics::Stage;
+use crate::ready::Readiness;
 use crate::store::AttemptEnd;
 use crate::store::Candidate;
 use crate::store::Claimed;
@@ -48,6 +49,9 @@ const BATCH: usize = 500;
 
 /// A lane looks at the wall clock at least this often, since it may have been stepped.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// A loop counts as stuck when it is silent so much longer than it should be.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// Pauses between tries of a fire-check whose store does not answer.
 const STORE_PAUSE: Duration = Duration::from_millis(200);
@@ -70,6 +74,8 @@ pub struct Shared {
     pub config: watch::Receiver<LaneConfig>,
     /// Sends under way.
     pub sends: TaskTracker,
+    /// Told that loops turn.
+    pub ready: Readiness,
     /// Attempts so far, for their tokens.
     pub attempts: AtomicU32,
 }
@@ -89,7 +95,9 @@ pub struct LaneConfig {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("session", &self.session)
+            .finish_non_exhaustive()
     }
 }
 
@@ -120,12 +128,22 @@ impl Lane {
         finished: mpsc::Sender<Finished>,
     ) -> Self {
         let permits = Arc::new(Semaphore::new(channel.permits()));
-        Self { kind, channel, shared, permits, finished }
+        Self {
+            kind,
+            channel,
+            shared,
+            permits,
+            finished,
+        }
     }
 
     /// Fires what is due when it is due, until `stop`.
     pub async fn run(&self, stop: CancellationToken) {
         while !stop.is_cancelled() {
+            let silence = self.shared.config.borrow().delivery.send_within + MARGIN;
+            self.shared
+                .ready
+                .beat(self.kind.as_str(), self.shared.clock.elapsed(), silence);
             // A tick is never cut short: what its fire-check granted is sent.
             let permit = tokio::select! {
                 () = stop.cancelled() => return,
@@ -143,7 +161,11 @@ impl Lane {
 
     /// Waits until at least one more message may be sent.
     pub async fn permit(&self) -> OwnedSemaphorePermit {
-        self.permits.clone().acquire_owned().await.expect("the semaphore is never closed")
+        self.permits
+            .clone()
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed")
     }
 
     /// Fires what is due now, as much as may be sent at once. Returns how many timers were taken.
@@ -162,7 +184,13 @@ impl Lane {
 
     /// Until when triggers count as due: now, moved by the channel's time shift.
     fn due_until(&self) -> DateTime<Utc> {
-        let shift = self.shared.config.borrow().channels.get(&self.kind).map_or(0, |it| it.time_shift_ms);
+        let shift = self
+            .shared
+            .config
+            .borrow()
+            .channels
+            .get(&self.kind)
+            .map_or(0, |it| it.time_shift_ms);
         self.shared.clock.now() + TimeDelta::milliseconds(shift)
     }
 
@@ -182,7 +210,9 @@ impl Lane {
             return;
         };
         self.shared.armed.arm(&checked.claimed);
-        let lost = claims.len().saturating_sub(checked.granted.len() + checked.concluded.len());
+        let lost = claims
+            .len()
+            .saturating_sub(checked.granted.len() + checked.concluded.len());
         self.shared.metrics.claims(ClaimResult::Lost, lost);
         for (trigger, outcome, reason) in &checked.concluded {
             self.shared.metrics.concluded(self.kind, *outcome, *reason);
@@ -199,7 +229,9 @@ impl Lane {
             let permit = permits.split(1);
             let config = config.channels.get(&self.kind).cloned();
             if let Some(config) = config {
-                self.shared.sends.spawn(self.clone().send(candidate, token, deadline, config, permit));
+                self.shared
+                    .sends
+                    .spawn(self.clone().send(candidate, token, deadline, config, permit));
             }
         }
     }
@@ -213,10 +245,17 @@ impl Lane {
         config: &LaneConfig,
         deadline: Deadline,
     ) -> Option<FireCheck> {
-        let judge = FireJudge { lateness: config.lateness, channels: config.channels.clone() };
+        let judge = FireJudge {
+            lateness: config.lateness,
+            channels: config.channels.clone(),
+        };
         let shared = &self.shared;
         while shared.clock.elapsed() < deadline.0 {
-            match shared.store.fire_check(shared.session, claims, token, &judge, config.window).await {
+            match shared
+                .store
+                .fire_check(shared.session, claims, token, &judge, config.window)
+                .await
+            {
                 Ok(checked) => return Some(checked),
                 Err(error) => tracing::warn!(channel = %self.kind, %error, "fire-check failed; trying again"),
             }
@@ -235,14 +274,24 @@ impl Lane {
     ) {
         let end = self.attempt(&candidate, deadline, &config).await;
         let trigger = candidate.trigger;
-        let settlement = Settlement { id: trigger.id, generation: trigger.generation, token, end };
+        let settlement = Settlement {
+            id: trigger.id,
+            generation: trigger.generation,
+            token,
+            end,
+        };
         // The settler outlives the lanes; without it the row stays `sending` and is rescued.
         let _ = self.finished.send(Finished { trigger, settlement }).await;
         drop(permit);
     }
 
     async fn attempt(&self, candidate: &Candidate, deadline: Deadline, config: &ChannelConfig) -> AttemptEnd {
-        let Shared { clock, metrics, renderer, .. } = &*self.shared;
+        let Shared {
+            clock,
+            metrics,
+            renderer,
+            ..
+        } = &*self.shared;
         let began = clock.elapsed();
         let message = match reminder::message(renderer, candidate, clock.now()) {
             Ok(message) => message,
@@ -255,8 +304,19 @@ impl Lane {
         let report = self.channel.send(&message, deadline).await;
         let provider = self.channel.name();
         metrics.took(self.kind, provider, Stage::Render, rendered.saturating_sub(began));
-        metrics.took(self.kind, provider, Stage::Send, clock.elapsed().saturating_sub(rendered));
+        metrics.took(
+            self.kind,
+            provider,
+            Stage::Send,
+            clock.elapsed().saturating_sub(rendered),
+        );
         metrics.attempted(self.kind, provider, &report);
-        settle::decide(report, &candidate.trigger, &message, config, self.shared.clock.now())
+        settle::decide(
+            report,
+            &candidate.trigger,
+            &message,
+            config,
+            self.shared.clock.now(),
+        )
     }
 }

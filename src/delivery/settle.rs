@@ -48,16 +48,48 @@ pub fn decide(
         Report::InDoubt { error } if config.on_doubt == OnDoubt::Fail => {
             over(Outcome::InDoubt, Reason::ConnectionLost, &error)
         }
-        Report::InDoubt { error } => {
-            again(trigger, config, Setback { error, counts: true, retry_after: None, doubt: true }, now)
-        }
-        Report::Transient { error, of, retry_after } => {
+        Report::InDoubt { error } => again(
+            trigger,
+            config,
+            Setback {
+                error,
+                counts: true,
+                retry_after: None,
+                doubt: true,
+            },
+            now,
+        ),
+        Report::Transient {
+            error,
+            of,
+            retry_after,
+        } => {
             let counts = of == Blame::Message;
-            again(trigger, config, Setback { error, counts, retry_after, doubt: false }, now)
+            again(
+                trigger,
+                config,
+                Setback {
+                    error,
+                    counts,
+                    retry_after,
+                    doubt: false,
+                },
+                now,
+            )
         }
         Report::Abandoned => {
             let error = "the time for the attempt ran out before anything was sent".to_owned();
-            again(trigger, config, Setback { error, counts: false, retry_after: None, doubt: false }, now)
+            again(
+                trigger,
+                config,
+                Setback {
+                    error,
+                    counts: false,
+                    retry_after: None,
+                    doubt: false,
+                },
+                now,
+            )
         }
     }
 }
@@ -84,7 +116,11 @@ fn again(trigger: &Trigger, config: &ChannelConfig, setback: Setback, now: DateT
         expires_at: trigger.expires_at,
     };
     match config.retry.next(&failure) {
-        Next::At(due_at) => AttemptEnd::Retry { due_at, counts: setback.counts, error: cut(&setback.error) },
+        Next::At(due_at) => AttemptEnd::Retry {
+            due_at,
+            counts: setback.counts,
+            error: cut(&setback.error),
+        },
         // What may have arrived is never called failed.
         Next::Exhausted | Next::TooLate if setback.doubt => {
             over(Outcome::InDoubt, Reason::ConnectionLost, &setback.error)
@@ -95,7 +131,13 @@ fn again(trigger: &Trigger, config: &ChannelConfig, setback: Setback, now: DateT
 }
 
 fn over(outcome: Outcome, reason: Reason, detail: &str) -> AttemptEnd {
-    AttemptEnd::Done { outcome, reason, detail: cut(detail), handed_over_at: None, kept: None }
+    AttemptEnd::Done {
+        outcome,
+        reason,
+        detail: cut(detail),
+        handed_over_at: None,
+        kept: None,
+    }
 }
 
 fn cut(text: &str) -> String {

@@ -79,7 +79,9 @@ impl Settler {
         loop {
             match self.shared.store.settle(settlements).await {
                 Ok(settled) => return settled,
-                Err(error) => tracing::warn!(%error, count = settlements.len(), "settle failed; trying again"),
+                Err(error) => {
+                    tracing::warn!(%error, count = settlements.len(), "settle failed; trying again")
+                }
             }
             self.shared.clock.sleep(pause).await;
             pause = (pause * 2).min(PAUSES.1);
@@ -88,13 +90,17 @@ impl Settler {
 
     fn measure(&self, trigger: &Trigger, handed_over_at: Option<DateTime<Utc>>) {
         let Some(at) = handed_over_at else { return };
-        let known_in_time = trigger.processed.is_some_and(|processed| processed <= trigger.place.trigger_at);
+        let known_in_time = trigger
+            .processed
+            .is_some_and(|processed| processed <= trigger.place.trigger_at);
         let kind = match (trigger.attempts, known_in_time) {
             (1.., _) => LatenessKind::Retried,
             (0, true) => LatenessKind::Regular,
             (0, false) => LatenessKind::Late,
         };
-        self.shared.metrics.handed_over(trigger.wish.channel, kind, at - trigger.place.trigger_at);
+        self.shared
+            .metrics
+            .handed_over(trigger.wish.channel, kind, at - trigger.place.trigger_at);
     }
 
     fn tell(&self, finished: &Finished, settled: Settled) {
@@ -106,7 +112,13 @@ impl Settler {
             Settled::Poisoned => tracing::error!(trigger.id = %trigger.id, "this outcome cannot be written"),
         }
         match &finished.settlement.end {
-            AttemptEnd::Done { outcome, reason, detail, handed_over_at, .. } => {
+            AttemptEnd::Done {
+                outcome,
+                reason,
+                detail,
+                handed_over_at,
+                ..
+            } => {
                 self.shared.metrics.concluded(channel, *outcome, *reason);
                 self.measure(trigger, *handed_over_at);
                 tracing::info!(

@@ -34,12 +34,12 @@ use secrecy::SecretString;
 use tokio::net::TcpListener;
 
 pub use page::where_to_look;
-pub use probes::Readiness;
 
 use crate::change::ChangeHandler;
 use crate::clock::Clock;
 use crate::config::Complaints;
 use crate::metrics::Metrics;
+use crate::ready::Readiness;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
 

@@ -126,8 +126,11 @@ pub struct Place {
 
 impl Place {
     /// The place before all places.
-    pub const FIRST: Self =
-        Self { trigger_at: DateTime::<Utc>::MIN_UTC, occurrence: DateTime::<Utc>::MIN_UTC, repeat: 0 };
+    pub const FIRST: Self = Self {
+        trigger_at: DateTime::<Utc>::MIN_UTC,
+        occurrence: DateTime::<Utc>::MIN_UTC,
+        repeat: 0,
+    };
 
     /// The place before every place at or after `instant`.
     pub fn just_before(instant: DateTime<Utc>) -> Self {

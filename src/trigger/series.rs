@@ -53,7 +53,10 @@ impl Lateness {
 pub fn read_event(ics: &str, uid: &str) -> Result<Event, String> {
     let calendar = ical::parse(ics.as_bytes()).map_err(|error| error.to_string())?;
     if let Some(rejection) = calendar.rejected.first() {
-        return Err(format!("{} at line {}: {}", rejection.component, rejection.line, rejection.reason));
+        return Err(format!(
+            "{} at line {}: {}",
+            rejection.component, rejection.line, rejection.reason
+        ));
     }
     let found = calendar.events.into_iter().find(|event| event.uid() == uid);
     found.ok_or_else(|| "the event is no longer in its own text".to_owned())

@@ -10,7 +10,10 @@ use chrono::TimeDelta;
 use crate::by_hand::Hand;
 use crate::by_hand::instant;
 
-const HOURLY: [(&str, &str); 2] = [("CARILLON__WORKER__PERIOD", "1h"), ("CARILLON__WORKER__LOOK_AHEAD", "65m")];
+const HOURLY: [(&str, &str); 2] = [
+    ("CARILLON__WORKER__PERIOD", "1h"),
+    ("CARILLON__WORKER__LOOK_AHEAD", "65m"),
+];
 
 /// An event in Berlin with an alarm at its start.
 fn event(start: &str) -> Option<String> {
@@ -34,7 +37,9 @@ async fn at_ten(folder: &std::path::Path, start: &str) -> Hand {
 
 async fn sent(hand: &Hand) -> Vec<(chrono::DateTime<chrono::Utc>, Outcome)> {
     let rows = hand.history("anna").await;
-    rows.iter().map(|row| (row.handed_over_at.expect("handed over"), row.outcome)).collect()
+    rows.iter()
+        .map(|row| (row.handed_over_at.expect("handed over"), row.outcome))
+        .collect()
 }
 
 #[tokio::test]
@@ -43,7 +48,10 @@ async fn an_event_moved_from_tomorrow_to_today_is_reminded_of_today() {
     let mut hand = at_ten(folder.path(), "20261202T103000").await;
     hand.change("e", "anna", event("20261201T103000")).await;
     hand.advance(TimeDelta::days(2)).await;
-    assert_eq!(sent(&hand).await, [(instant("2026-12-01T09:30:00Z"), Outcome::Sent)]);
+    assert_eq!(
+        sent(&hand).await,
+        [(instant("2026-12-01T09:30:00Z"), Outcome::Sent)]
+    );
 }
 
 #[tokio::test]
@@ -52,5 +60,8 @@ async fn an_event_moved_from_today_to_tomorrow_is_reminded_of_tomorrow_alone() {
     let mut hand = at_ten(folder.path(), "20261201T103000").await;
     hand.change("e", "anna", event("20261202T103000")).await;
     hand.advance(TimeDelta::days(2)).await;
-    assert_eq!(sent(&hand).await, [(instant("2026-12-02T09:30:00Z"), Outcome::Sent)]);
+    assert_eq!(
+        sent(&hand).await,
+        [(instant("2026-12-02T09:30:00Z"), Outcome::Sent)]
+    );
 }

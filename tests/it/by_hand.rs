@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use carillon::change::Answer;
 use carillon::change::Incoming;
@@ -18,11 +17,13 @@ use carillon::metrics::Metrics;
 use carillon::node::Live;
 use carillon::node::Node;
 use carillon::node::Parts;
+use carillon::ready::Readiness;
 use carillon::store::Delivery;
 use carillon::store::EventKey;
 use carillon::store::HistoryQuery;
 use carillon::store::Owner;
 use carillon::store::Store;
+use carillon::store::sqlite::Options;
 use carillon::store::sqlite::SqliteStore;
 use carillon::trigger::ChannelKind;
 use carillon::trigger::OwnerId;
@@ -43,23 +44,38 @@ pub struct Hand {
 impl Hand {
     /// Starts a node on the database in `folder`, with further configuration as environment variables.
     pub async fn start(folder: &Path, clock: &Arc<ManualClock>, environment: &[(&str, &str)]) -> Self {
-        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let environment = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings = Settings::load(None, environment).expect("the test's settings are right");
         let shared_clock: Arc<dyn Clock> = clock.clone();
         let path = folder.join("carillon.db");
-        let store = SqliteStore::open(&path, Arc::clone(&shared_clock)).await.expect("the store opens");
-        let outbox: Arc<dyn Channel> = Arc::new(OutboxChannel::new("carillon.test", Arc::clone(&shared_clock)));
+        let store = SqliteStore::open(&path, Arc::clone(&shared_clock), Options::default())
+            .await
+            .expect("the store opens");
+        let outbox: Arc<dyn Channel> = Arc::new(OutboxChannel::new(
+            settings.letterhead.clone(),
+            Arc::clone(&shared_clock),
+        ));
         let parts = Parts {
             store: Arc::new(store),
             clock: shared_clock,
             channels: BTreeMap::from([(ChannelKind::Email, outbox)]),
             renderer: Renderer::new(None).expect("the built-in templates are right"),
             metrics: Arc::new(Metrics::new()),
+            ready: Readiness::new(),
             delivers: true,
         };
-        let node = Node::assemble(parts, "local", &Live::new(&settings)).await.expect("a session begins");
+        let node = Node::assemble(parts, "local", &Live::new(&settings))
+            .await
+            .expect("a session begins");
         let period = TimeDelta::from_std(settings.worker.period).expect("a short period");
-        Self { clock: Arc::clone(clock), node, period, looked: DateTime::UNIX_EPOCH }
+        Self {
+            clock: Arc::clone(clock),
+            node,
+            period,
+            looked: DateTime::UNIX_EPOCH,
+        }
     }
 
     /// The store.
@@ -84,9 +100,22 @@ impl Hand {
 
     /// Sends one change, as its source would.
     pub async fn change(&self, key: &str, owner: &str, ics: Option<String>) -> Answer {
-        let at = EventKey { source: "test".to_owned(), key: key.to_owned(), owner: OwnerId(owner.to_owned()) };
-        let incoming = Incoming { at, version: None, ics: ics.map(String::into_bytes) };
-        let answers = self.node.changes.apply(vec![incoming]).await.expect("the store works");
+        let at = EventKey {
+            source: "test".to_owned(),
+            key: key.to_owned(),
+            owner: OwnerId(owner.to_owned()),
+        };
+        let incoming = Incoming {
+            at,
+            version: None,
+            ics: ics.map(String::into_bytes),
+        };
+        let answers = self
+            .node
+            .changes
+            .apply(vec![incoming])
+            .await
+            .expect("the store works");
         answers.into_iter().next().expect("one answer for one change")
     }
 
@@ -121,19 +150,19 @@ impl Hand {
         while self.clock.now() < end {
             let timer = self.node.shared.armed.next_due(ChannelKind::Email).unwrap_or(end);
             let next = timer.min(self.looked + self.period).clamp(self.clock.now(), end);
-            self.clock.advance((next - self.clock.now()).to_std().unwrap_or_default());
+            self.clock
+                .advance((next - self.clock.now()).to_std().unwrap_or_default());
             self.settle_down().await;
         }
     }
 
-    /// Lets time pass without doing anything: the node is down.
-    pub fn sleep_through(&self, by: Duration) {
-        self.clock.advance(by);
-    }
-
     /// What was recorded of an owner, oldest first.
     pub async fn history(&self, owner: &str) -> Vec<Delivery> {
-        let query = HistoryQuery { owner: Some(OwnerId(owner.to_owned())), limit: 500, ..HistoryQuery::default() };
+        let query = HistoryQuery {
+            owner: Some(OwnerId(owner.to_owned())),
+            limit: 500,
+            ..HistoryQuery::default()
+        };
         let mut rows = self.store().history(&query).await.expect("the store works");
         rows.reverse();
         rows

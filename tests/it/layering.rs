@@ -12,28 +12,31 @@ const LONGEST_FILE: usize = 400;
 /// What each part of `src/` may import, beside itself.
 fn allowed(part: &str) -> Option<&'static [&'static str]> {
     Some(match part {
-        "calendar" | "clock" | "cluster" | "shutdown" => &[],
+        "calendar" | "clock" | "cluster" | "ready" | "shutdown" => &[],
         "trigger" => &["calendar"],
+        // What would fire, without a store.
+        "preview" => &["calendar", "trigger"],
         "store" => &["calendar", "trigger", "clock"],
         "channel" => &["clock"],
+        "logging" => &["trigger"],
         // The verbs of what is counted speak of what the stages do.
         "metrics" => &["trigger", "store", "channel", "change"],
         "change" | "planner" | "janitor" => &["calendar", "trigger", "store", "clock", "metrics"],
-        "delivery" => &["calendar", "trigger", "store", "channel", "clock", "metrics"],
+        "delivery" => &[
+            "calendar", "trigger", "store", "channel", "clock", "metrics", "ready",
+        ],
         "worker" => &[
-            "trigger", "store", "cluster", "planner", "janitor", "clock", "metrics",
+            "trigger", "store", "cluster", "planner", "janitor", "clock", "metrics", "ready",
         ],
         // Each part owns its own configuration, and this one gathers them.
         "config" => &[
             "trigger", "channel", "change", "delivery", "worker", "http", "logging",
         ],
-        "logging" => &["config"],
         "http" => &[
-            "calendar", "trigger", "store", "change", "clock", "metrics", "shutdown", "config",
+            "calendar", "trigger", "store", "change", "clock", "metrics", "ready", "shutdown", "config",
         ],
         "cli" => &[
-            "calendar", "trigger", "store", "channel", "change", "delivery", "clock", "config", "logging",
-            "service",
+            "calendar", "trigger", "store", "clock", "config", "logging", "preview", "service",
         ],
         "main" => &["cli"],
         // They assemble the parts, or only name them.
@@ -123,12 +126,16 @@ fn files_open_with_what_they_are_for() {
 fn the_rule_sees_paths_in_code_and_not_in_comments_or_tests() {
     let source = Source::new(
         "channel/example.rs",
-        "//! crate::store\nuse crate::clock::Clock; // crate::change\nfn f() { crate::trigger::g() }\n\
+        "//! crate::store\n#[cfg(test)]\nmod faults;\nuse crate::clock::Clock; // crate::change\nfn f() { crate::trigger::g() }\n\
          #[cfg(test)]\nmod tests {\n    use crate::delivery::Config;\n}\n",
     );
     assert_eq!(source.part, "channel");
     let imports: Vec<String> = source.imports().into_iter().collect();
     assert_eq!(imports, ["clock", "trigger"]);
+    assert_eq!(
+        source.test_modules(),
+        [PathBuf::from("channel/example/faults.rs")]
+    );
 }
 
 /// A file of `src/`.
@@ -150,11 +157,27 @@ impl Source {
 
     /// The lines of code: no comments, no blank lines, and nothing from the unit tests on, which close a file.
     fn code(&self) -> impl Iterator<Item = &str> {
-        self.text
+        let shipped = self
+            .text
+            .split("#[cfg(test)]\nmod tests {")
+            .next()
+            .unwrap_or_default();
+        shipped
             .lines()
             .map(|line| line.split("//").next().unwrap_or_default().trim())
-            .take_while(|line| *line != "#[cfg(test)]")
             .filter(|line| !line.is_empty())
+    }
+
+    /// The files of the modules that exist for unit tests alone.
+    fn test_modules(&self) -> Vec<PathBuf> {
+        let name = self.path.file_stem().expect("a source file has a name");
+        let folder = match name.to_str() {
+            Some("mod" | "lib" | "main") => self.path.with_file_name(""),
+            _ => self.path.with_extension(""),
+        };
+        let declared = self.text.split("#[cfg(test)]\nmod ").skip(1);
+        let named = declared.filter_map(|rest| rest.lines().next()?.strip_suffix(';'));
+        named.map(|name| folder.join(name).with_extension("rs")).collect()
     }
 
     /// The parts of the crate that the code names.
@@ -183,10 +206,9 @@ fn sources() -> Vec<Source> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("src can be listed").flatten() {
             let path = entry.path();
-            let name = entry.file_name().to_string_lossy().into_owned();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|kind| kind == "rs") && !name.ends_with("tests.rs") {
+            } else if path.extension().is_some_and(|kind| kind == "rs") {
                 let text = fs::read_to_string(&path).expect("a source file can be read");
                 let inside = path
                     .strip_prefix(&root)
@@ -197,5 +219,7 @@ fn sources() -> Vec<Source> {
         }
     }
     assert!(found.len() > 10, "src holds more than that");
+    let tests: BTreeSet<PathBuf> = found.iter().flat_map(Source::test_modules).collect();
+    found.retain(|source| !tests.contains(&source.path));
     found
 }

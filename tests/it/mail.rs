@@ -39,11 +39,6 @@ fn config(port: u16) -> Config {
         login: None,
         hello_name: "carillon.test".to_owned(),
         connections: 2,
-        letterhead: Letterhead {
-            from: "Carillon <carillon@example.org>".parse().unwrap(),
-            message_id_domain: "carillon.test".to_owned(),
-        },
-        envelope_sender: Some("bounces@example.org".parse().unwrap()),
         timeouts: Timeouts {
             connect: WHOLE,
             greeting: WHOLE,
@@ -52,13 +47,22 @@ fn config(port: u16) -> Config {
             data: WHOLE,
             body: WHOLE,
             accept: WHOLE,
-            idle: Duration::from_secs(60),
+            idle: Duration::from_mins(1),
         },
     }
 }
 
+fn letterhead() -> Letterhead {
+    Letterhead {
+        from: "Carillon <carillon@example.org>".parse().unwrap(),
+        envelope_sender: Some("bounces@example.org".parse().unwrap()),
+        message_id_domain: "carillon.test".to_owned(),
+    }
+}
+
 fn channel(config: Config) -> EmailChannel {
-    EmailChannel::new(config, Arc::new(SystemClock)).expect("the test's certificates are good")
+    let clock = Arc::new(SystemClock);
+    EmailChannel::new(letterhead(), config, clock).expect("the test's certificates are good")
 }
 
 fn message(id: u32) -> Message {

@@ -1,5 +1,7 @@
 //! The integration tests: one binary, so that it is linked once.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod article;
 mod bad_input;
 mod by_hand;

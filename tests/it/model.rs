@@ -45,7 +45,9 @@ type Place = (i64, i64);
 
 impl Spec {
     fn places(self) -> impl Iterator<Item = Place> {
-        (0..self.count).map(move |k| self.start + k * self.every * 60).map(move |at| (at - self.lead, at))
+        (0..self.count)
+            .map(move |k| self.start + k * self.every * 60)
+            .map(move |at| (at - self.lead, at))
     }
 
     fn ics(self, key: u8) -> String {
@@ -74,7 +76,10 @@ impl Model {
     fn put(&mut self, key: u8, spec: Spec) {
         // What is past by more than the grace period when it is asked for is not sent.
         let floor = (self.now - GRACE - 1, i64::MAX);
-        let served = self.events.get(&key).map_or(floor, |(_, served)| (*served).max(floor));
+        let served = self
+            .events
+            .get(&key)
+            .map_or(floor, |(_, served)| (*served).max(floor));
         self.events.insert(key, (spec, served));
         self.fire();
     }
@@ -103,7 +108,12 @@ impl Model {
 }
 
 fn spec() -> impl Strategy<Value = Spec> {
-    (0i64..900, 0i64..60, 1i64..5, 1i64..6).prop_map(|(start, lead, every, count)| Spec { start, lead, every, count })
+    (0i64..900, 0i64..60, 1i64..5, 1i64..6).prop_map(|(start, lead, every, count)| Spec {
+        start,
+        lead,
+        every,
+        count,
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -138,7 +148,9 @@ async fn run(steps: &[Step]) -> (BTreeSet<(u8, Place, i64)>, BTreeSet<(u8, Place
             }
             Step::Outage(minutes) => {
                 drop(hand);
-                clock.advance(Duration::from_secs(u64::try_from(*minutes).expect("positive") * 60));
+                clock.advance(Duration::from_secs(
+                    u64::try_from(*minutes).expect("positive") * 60,
+                ));
                 hand = Hand::start(folder.path(), &clock, &[]).await;
                 hand.settle_down().await;
                 model.now += minutes;
@@ -148,7 +160,11 @@ async fn run(steps: &[Step]) -> (BTreeSet<(u8, Place, i64)>, BTreeSet<(u8, Place
         let minutes = (clock.now() - instant(BASE)).num_minutes();
         assert_eq!(minutes, model.now, "the model and the node agree on the time");
     }
-    let expected = model.sent.into_iter().map(|((key, place), at)| (key, place, at)).collect();
+    let expected = model
+        .sent
+        .into_iter()
+        .map(|((key, place), at)| (key, place, at))
+        .collect();
     (sent(&hand).await, expected)
 }
 
@@ -158,7 +174,12 @@ async fn sent(hand: &Hand) -> BTreeSet<(u8, Place, i64)> {
     rows.iter()
         .filter(|row| row.outcome == Outcome::Sent)
         .map(|row| {
-            let key = row.wish.event_uid.trim_start_matches("model-").parse().expect("a key");
+            let key = row
+                .wish
+                .event_uid
+                .trim_start_matches("model-")
+                .parse()
+                .expect("a key");
             let place = (minute(row.place.trigger_at), minute(row.place.occurrence));
             (key, place, minute(row.handed_over_at.expect("handed over")))
         })

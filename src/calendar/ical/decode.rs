@@ -11,7 +11,7 @@ enum Order {
 }
 
 /// The text of an iCalendar object, with `\n` somewhere if it has lines at all.
-pub(super) fn decode(bytes: &[u8]) -> String {
+pub fn decode(bytes: &[u8]) -> String {
     let text = match bytes {
         [0xff, 0xfe, rest @ ..] => utf16(rest, Order::Low),
         [0xfe, 0xff, rest @ ..] => utf16(rest, Order::High),

@@ -24,6 +24,8 @@ use crate::calendar::event::Off;
 use crate::calendar::ical::structure::Block;
 use crate::calendar::ical::zones::Zones;
 
+pub use crate::calendar::ical::decode::decode;
+
 /// The most warnings that one text is worth.
 const MOST_WARNINGS: usize = 200;
 

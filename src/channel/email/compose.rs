@@ -16,28 +16,20 @@ use sha2::Digest;
 use sha2::Sha256;
 
 use crate::channel::Message;
+use crate::channel::smtp::Letter;
 
 /// Characters of a subject; no client shows more.
-const MAX_SUBJECT: usize = 300;
+const MAX_SUBJECT: usize = 500;
 
 /// What all our mails have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letterhead {
     /// From.
     pub from: Mailbox,
+    /// Where bounces go (MAIL FROM); `None` is the null sender `<>`, which gets none.
+    pub envelope_sender: Option<Address>,
     /// The domain in Message-ID and References: one of our own, the same on every node and for ever.
     pub message_id_domain: String,
-}
-
-/// A mail, ready for the relay.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Letter {
-    /// Envelope sender; `None` is the null sender.
-    pub sender: Option<Address>,
-    /// Envelope recipient.
-    pub to: Address,
-    /// The whole mail: ASCII, lines ended by CRLF.
-    pub raw: String,
 }
 
 /// Why a message cannot be made into a mail. None of these mends itself.
@@ -85,7 +77,7 @@ pub fn compose(
         return Err(ComposeError::NotAscii);
     }
     Ok(Letter {
-        sender: None,
+        sender: letterhead.envelope_sender.clone(),
         to,
         raw,
     })

@@ -20,8 +20,8 @@ use lettre::transport::smtp::response::Response;
 use secrecy::ExposeSecret;
 use tokio::net::TcpStream;
 
-use crate::channel::email::Letter;
 use crate::channel::smtp::Config;
+use crate::channel::smtp::Letter;
 use crate::channel::smtp::Login;
 use crate::channel::smtp::Tls;
 use crate::channel::smtp::dialogue::Dialogue;
@@ -189,5 +189,63 @@ fn missing(stage: Stage, what: &'static str) -> Failure {
     Failure {
         stage,
         cause: Cause::Missing(what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+    use crate::channel::Deadline;
+    use crate::channel::smtp::Timeouts;
+    use crate::clock::Clock;
+    use crate::clock::ManualClock;
+
+    /// The stream holds less than the body, so that the relay can let time pass while the body is being written.
+    #[tokio::test]
+    async fn the_final_dot_is_not_written_after_the_deadline() {
+        let clock = ManualClock::at("2026-12-01T08:15:00Z".parse().unwrap());
+        let (near, mut far) = tokio::io::duplex(64);
+        let mut connection = Connection {
+            dialogue: Dialogue::over(Box::new(near)),
+            transactions: 0,
+            used_at: clock.elapsed(),
+            in_transaction: false,
+        };
+        let letter = Letter {
+            sender: None,
+            to: "jo@example.org".parse().unwrap(),
+            raw: "line\r\n".repeat(100),
+        };
+        let steps = Steps {
+            clock: &clock,
+            timeouts: &Timeouts::default(),
+            deadline: Deadline(clock.elapsed() + Duration::from_mins(1)),
+        };
+        let relay = async {
+            far.write_all(b"250 ok\r\n354 go on\r\n").await.unwrap();
+            let mut read = vec![0; "RCPT TO:<jo@example.org>\r\nDATA\r\nline".len()];
+            far.read_exact(&mut read).await.unwrap();
+            clock.advance(Duration::from_mins(2));
+            let mut rest = Vec::new();
+            far.read_to_end(&mut rest).await.unwrap();
+            rest
+        };
+        let sending = async {
+            let failure = connection.finish(&steps, &letter).await.unwrap_err();
+            drop(connection);
+            failure
+        };
+        let (failure, rest) = tokio::join!(sending, relay);
+        assert!(matches!(
+            failure,
+            Failure {
+                stage: Stage::Accept,
+                cause: Cause::OutOfTime
+            }
+        ));
+        assert!(rest.ends_with(b"line\r\n"));
     }
 }

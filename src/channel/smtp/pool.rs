@@ -12,8 +12,8 @@ use tokio::sync::SemaphorePermit;
 
 use crate::channel::Deadline;
 use crate::channel::Report;
-use crate::channel::email::Letter;
 use crate::channel::smtp::Config;
+use crate::channel::smtp::Letter;
 use crate::channel::smtp::Tls;
 use crate::channel::smtp::TlsError;
 use crate::channel::smtp::classify;
@@ -90,11 +90,6 @@ impl Relay {
     /// How many messages can be on their way at once.
     pub fn permits(&self) -> usize {
         self.shared.config.connections
-    }
-
-    /// How the relay is reached.
-    pub(crate) fn config(&self) -> &Config {
-        &self.shared.config
     }
 
     /// Hands one message over.

@@ -21,6 +21,9 @@ const MAX_DESCRIPTION: usize = 2_000;
 /// Characters of a title, a place or a name that are shown.
 const MAX_LINE: usize = 200;
 
+/// Bytes of a link; browsers take no more in earnest.
+const MAX_LINK: usize = 2_000;
+
 /// From here on a message says that it is late.
 const LATE_AFTER: TimeDelta = TimeDelta::minutes(5);
 
@@ -68,8 +71,12 @@ impl Facts {
                 .as_deref()
                 .filter(|link| is_web(link))
                 .map(str::to_owned),
-            organizer: occurrence.organizer.as_deref().map(line),
-            my_status: occurrence.my_status.clone(),
+            organizer: occurrence
+                .organizer
+                .as_deref()
+                .map(line)
+                .filter(|name| !name.is_empty()),
+            my_status: occurrence.my_status.as_deref().map(line),
             description_is_cut: shown.len() < description.len(),
             description: shown.to_owned(),
             notes: reminder.notes.iter().map(|note| line(note)).collect(),
@@ -228,6 +235,7 @@ pub(super) fn is_web(link: &str) -> bool {
     let scheme = link.split_once("://").map(|(scheme, _)| scheme);
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"))
         && !link.contains(|c: char| c.is_whitespace() || c.is_control())
+        && link.len() <= MAX_LINK
 }
 
 /// One line of at most [`MAX_LINE`] characters, without control characters.

@@ -17,6 +17,7 @@ use crate::store::row::millis;
 use crate::store::sqlite::claims::Cursor;
 use crate::trigger::OwnerId;
 use crate::trigger::State;
+use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
 
 /// The copies with this source and key, tombstones included.
@@ -64,6 +65,18 @@ pub async fn history(conn: &mut SqliteConnection, query: &HistoryQuery) -> Resul
     .fetch_all(conn)
     .await?;
     rows.iter().map(row::delivery).collect()
+}
+
+/// What became of one trigger.
+pub async fn delivery(conn: &mut SqliteConnection, id: TriggerId) -> Result<Option<Delivery>, StoreError> {
+    let found = sqlx::query(
+        "-- delivery
+         SELECT * FROM delivery WHERE id = ?1",
+    )
+    .bind(id.0.as_slice())
+    .fetch_optional(conn)
+    .await?;
+    found.as_ref().map(row::delivery).transpose()
 }
 
 /// Lists the outbox, newest first.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::process::ExitStatus;
 use std::process::Stdio;
+use std::time::Duration;
 
 use rustix::process::Pid;
 use rustix::process::Signal;
@@ -149,7 +150,9 @@ impl Node {
     pub async fn ready(&mut self) {
         let url = self.url("/readyz");
         let process = &mut self.process;
-        let client = reqwest::Client::new();
+        // A node that is still migrating takes connections and does not answer them.
+        let client = reqwest::Client::builder().timeout(Duration::from_secs(1));
+        let client = client.build().expect("a client needs nothing");
         // One answer of two kinds, so that a node that ended is not waited for.
         let ended = eventually("the node to be ready", async || {
             if let Some(status) = process.child.try_wait().expect("a child can be asked") {

@@ -1,12 +1,16 @@
 //! What a relay does, and what it means for the message: class by stage.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use carillon::channel::Channel;
 use carillon::channel::Message;
 use carillon::channel::Report;
+use carillon::channel::email::EmailChannel;
+use carillon::channel::email::Letterhead;
 use carillon::channel::smtp::Config;
 use carillon::channel::smtp::Login;
+use carillon::clock::SystemClock;
 use secrecy::SecretString;
 
 use super::SHORT;
@@ -14,6 +18,7 @@ use super::WHOLE;
 use super::channel;
 use super::class;
 use super::config;
+use super::letterhead;
 use super::message;
 use super::scripted::Act;
 use super::scripted::ScriptedRelay;
@@ -158,11 +163,12 @@ async fn an_accepted_message_arrives_whole() {
 #[tokio::test]
 async fn the_null_sender_asks_for_no_bounces() {
     let relay = ScriptedRelay::start(|_, _| None).await;
-    let config = Config {
+    let anonymous = Letterhead {
         envelope_sender: None,
-        ..config(relay.port)
+        ..letterhead()
     };
-    send(&channel(config)).await;
+    let channel = EmailChannel::new(anonymous, config(relay.port), Arc::new(SystemClock)).unwrap();
+    send(&channel).await;
     assert!(relay.seen().commands.contains(&"MAIL FROM:<>".to_owned()));
 }
 
@@ -192,7 +198,7 @@ async fn a_deadline_that_has_passed_sends_no_byte() {
 async fn the_deadline_ends_a_stage_that_could_go_on() {
     let relay = ScriptedRelay::that("RCPT", Act::Stall).await;
     let mut config = config(relay.port);
-    config.timeouts.recipient = Duration::from_secs(600);
+    config.timeouts.recipient = Duration::from_mins(10);
     let report = channel(config)
         .send(&message(1), within(Duration::from_millis(500)))
         .await;
@@ -232,9 +238,10 @@ async fn a_login_that_fails_is_the_targets_fault() {
         ("EHLO", without),
     ] {
         let relay = ScriptedRelay::that(point, act).await;
-        let report = send(&channel(with_login(relay.port))).await;
+        let channel = channel(with_login(relay.port));
+        let report = send(&channel).await;
         assert_eq!(class(&report).0, "target", "{report:?}");
-        assert!(!class(&report).1.contains("secret"));
+        assert!(!class(&report).1.contains("secret") && !format!("{channel:?}").contains("secret"));
     }
 }
 

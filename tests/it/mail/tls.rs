@@ -9,6 +9,7 @@ use super::certificates::Authority;
 use super::channel;
 use super::class;
 use super::config;
+use super::letterhead;
 use super::scripted::Act;
 use super::scripted::Encrypt;
 use super::scripted::ScriptedRelay;
@@ -95,7 +96,9 @@ fn a_file_of_authorities_that_holds_none_is_refused() {
             ..config(465)
         };
         let clock = std::sync::Arc::new(carillon::clock::SystemClock);
-        let error = EmailChannel::new(config, clock).unwrap_err().to_string();
+        let error = EmailChannel::new(letterhead(), config, clock)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("ca_file"), "{error}");
     }
 }

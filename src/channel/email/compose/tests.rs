@@ -7,6 +7,7 @@ use super::*;
 fn letterhead() -> Letterhead {
     Letterhead {
         from: "Carillon <carillon@example.org>".parse().unwrap(),
+        envelope_sender: None,
         message_id_domain: "carillon.example.org".to_owned(),
     }
 }

@@ -4,6 +4,7 @@ use chrono::DateTime;
 use chrono::NaiveDate;
 use chrono::TimeDelta;
 use chrono::Utc;
+use proptest::prelude::*;
 
 use super::*;
 use crate::calendar::event::Occurrence;
@@ -94,6 +95,7 @@ fn render(occurrence: &Occurrence, sending: &Sending) -> Message {
 fn mail(occurrence: &Occurrence, sending: &Sending) -> String {
     let letterhead = Letterhead {
         from: "Carillon <carillon@example.org>".parse().unwrap(),
+        envelope_sender: None,
         message_id_domain: "carillon.example.org".to_owned(),
     };
     let letter = compose(&letterhead, &render(occurrence, sending), sending.now).unwrap();
@@ -342,5 +344,39 @@ fn a_template_that_fails_says_where_and_nothing_of_the_event() {
             "{error}"
         );
         assert!(!error.contains("Stand-up"), "{error}");
+    }
+}
+
+#[test]
+fn every_fact_is_documented_for_operators() {
+    let facts = serde_json::to_value(Facts::sample()).unwrap();
+    let documented = include_str!("../../../../config/templates/README.md");
+    for name in facts.as_object().unwrap().keys() {
+        assert!(documented.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_an_event_holds_it_becomes_one_line_and_no_markup(
+        words in proptest::collection::vec("(?s).{0,40}|<x>|https://[a-z<>\"'&]{0,9}|[\r\n]", 0..12),
+        minutes in -100_000_i64..100_000,
+    ) {
+        let text = words.concat();
+        let occurrence = Occurrence {
+            summary: text.clone(),
+            description: text.clone(),
+            location: text.clone(),
+            link: Some(text.clone()),
+            organizer: Some(text.clone()),
+            my_status: Some(text),
+            ..stand_up()
+        };
+        let now = at("2026-12-01T08:30:00Z") + TimeDelta::minutes(minutes);
+        let message = render(&occurrence, &Sending { now, trigger_at: now, notes: vec![] });
+        prop_assert!(!message.subject.contains(char::is_control));
+        prop_assert!(message.subject.ends_with("(Europe/Berlin, UTC+1)"));
+        prop_assert!(!message.html.contains("<x>") && !message.html.contains("&amp;amp;"));
+        prop_assert_eq!(message.html.matches("href=").count(), message.html.matches("<a href=\"http").count());
     }
 }
