@@ -59,7 +59,9 @@ impl Edge {
         let folder = tempfile::tempdir().expect("a folder");
         let clock = Arc::new(ManualClock::at(instant("2026-12-01T08:00:00Z")));
         let hand = Hand::start(folder.path(), &clock, &[]).await;
-        let pairs = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let pairs = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings = Settings::load(None, pairs).expect("the test's settings are right");
         let ready = Readiness::new();
         let api = Api {
@@ -71,7 +73,12 @@ impl Edge {
             reload: Arc::new(|| Err(Complaints(vec![complaint()]))),
         };
         let router = router(api, &settings.http);
-        Self { hand, router, ready, _folder: folder }
+        Self {
+            hand,
+            router,
+            ready,
+            _folder: folder,
+        }
     }
 
     /// The same, with the owner `anna` in Berlin.
@@ -83,7 +90,12 @@ impl Edge {
     }
 
     async fn send(&self, request: Request<Body>) -> Reply {
-        let response = self.router.clone().oneshot(request).await.expect("it cannot fail");
+        let response = self
+            .router
+            .clone()
+            .oneshot(request)
+            .await
+            .expect("it cannot fail");
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, 64 << 20).await.expect("the body is complete");
         Reply {
@@ -108,11 +120,13 @@ impl Edge {
     }
 
     async fn delete(&self, path: &str) -> Reply {
-        self.send(local("DELETE", path).body(Body::empty()).unwrap()).await
+        self.send(local("DELETE", path).body(Body::empty()).unwrap())
+            .await
     }
 
     async fn post_lines(&self, lines: &[String]) -> Vec<Value> {
-        let request = local("POST", "/v1/sources/demo/changes").header("content-type", "application/x-ndjson");
+        let request =
+            local("POST", "/v1/sources/demo/changes").header("content-type", "application/x-ndjson");
         let reply = self.send(request.body(lines.join("\n").into()).unwrap()).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
         reply.lines()
@@ -125,25 +139,44 @@ impl Reply {
     }
 
     fn lines(&self) -> Vec<Value> {
-        let lines = self.text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON"));
+        let lines = self
+            .text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("each line is JSON"));
         lines.collect()
     }
 
     /// The problem in it, with this status.
     fn problem(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
-        assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text);
+        assert_eq!(
+            self.headers["content-type"], "application/problem+json",
+            "{}",
+            self.text
+        );
         let problem = self.json();
         assert_eq!(problem["status"], status);
-        assert!(problem["type"].as_str().is_some_and(|kind| kind.starts_with("urn:carillon:problem:")));
-        assert!(problem["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{problem}");
+        assert!(
+            problem["type"]
+                .as_str()
+                .is_some_and(|kind| kind.starts_with("urn:carillon:problem:"))
+        );
+        assert!(
+            problem["detail"]
+                .as_str()
+                .is_some_and(|detail| !detail.is_empty()),
+            "{problem}"
+        );
         problem
     }
 }
 
 /// A request as `curl` on this machine sends it.
 fn local(method: &str, path: &str) -> Builder {
-    Request::builder().method(method).uri(path).header("host", "127.0.0.1:8085")
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "127.0.0.1:8085")
 }
 
 fn complaint() -> Complaint {

@@ -11,7 +11,8 @@ async fn after(keys: &[&str]) -> Edge {
     let mut edge = Edge::with_anna().await;
     for (index, key) in keys.iter().enumerate() {
         let path = format!("/v1/sources/demo/events/{key}?owner=anna");
-        edge.put_event(&path, event(key, &format!("10{index:02}00"), "Tea")).await;
+        edge.put_event(&path, event(key, &format!("10{index:02}00"), "Tea"))
+            .await;
     }
     edge.hand.advance(TimeDelta::hours(2)).await;
     edge
@@ -20,14 +21,26 @@ async fn after(keys: &[&str]) -> Edge {
 #[tokio::test]
 async fn a_reminder_that_left_is_in_history_under_its_trigger() {
     let edge = after(&["tea"]).await;
-    let listed = edge.get("/v1/history?owner=anna&event=tea&outcome=sent").await.json();
+    let listed = edge
+        .get("/v1/history?owner=anna&event=tea&outcome=sent")
+        .await
+        .json();
     let row = &listed["items"][0];
-    assert_eq!((&row["outcome"], &row["channel"]), (&json!("sent"), &json!("email")), "{listed}");
+    assert_eq!(
+        (&row["outcome"], &row["channel"]),
+        (&json!("sent"), &json!("email")),
+        "{listed}"
+    );
     assert_eq!(row["trigger_at"], "2026-12-01T08:45:00Z");
     assert_eq!((&row["attempts"], &row["count"]), (&json!(1), &json!(1)));
     let id = row["id"].as_str().unwrap();
     assert_eq!(&edge.get(&format!("/v1/deliveries/{id}")).await.json(), row);
-    for elsewhere in ["owner=bert", "event=coffee", "outcome=failed", "since=2027-01-01T00:00:00Z"] {
+    for elsewhere in [
+        "owner=bert",
+        "event=coffee",
+        "outcome=failed",
+        "since=2027-01-01T00:00:00Z",
+    ] {
         let listed = edge.get(&format!("/v1/history?{elsewhere}")).await.json();
         assert_eq!(listed, json!({ "items": [] }), "{elsewhere}");
     }
