@@ -5,8 +5,10 @@
 mod article;
 mod bad_input;
 mod by_hand;
+mod config;
 mod crash;
 mod harness;
+mod http;
 mod journey;
 mod layering;
 mod mail;
