@@ -107,7 +107,9 @@ impl<'a> Search<'a> {
         }
         let Some(base) = &series.base else { return Ok(()) };
         let reach = Reach::of(segment, alarm, series);
-        let earliest = (self.after.trigger_at - reach.latest).max(base.instant);
+        // Before the first place of all lies nothing that could be subtracted from.
+        let earliest = self.after.trigger_at.checked_sub_signed(reach.latest);
+        let earliest = earliest.map_or(base.instant, |earliest| earliest.max(base.instant));
         let start = segment.from.map_or(earliest, |from| from.max(earliest));
         for rule in &series.rules {
             let mut walk = Walk::new(rule, &base.zone, start);
