@@ -91,7 +91,9 @@ impl Home {
         for name in inherited.filter(|name| name.starts_with("CARILLON_")) {
             command.env_remove(name);
         }
+        // Traces fill the log of a failing test, and where it panicked is said without them.
         command
+            .env("RUST_BACKTRACE", "0")
             .args(arguments)
             .current_dir(self.folder())
             .envs(&self.settings)
