@@ -28,6 +28,7 @@ use crate::delivery::message::Renderer;
 use crate::delivery::settler::Settler;
 use crate::janitor;
 use crate::janitor::Janitor;
+use crate::metrics::ClaimResult;
 use crate::metrics::Metrics;
 use crate::planner::Planner;
 use crate::ready::Readiness;
@@ -278,9 +279,11 @@ where
 
 fn changes(shared: &Arc<Shared>, live: &Live, session: Option<SessionId>) -> ChangeHandler {
     let armed = Arc::clone(&shared.armed);
+    let metrics = Arc::clone(&shared.metrics);
     let tell = Arc::new(move |claimed: &[_], withdrawn: &[_]| {
         armed.disarm(withdrawn);
         armed.arm(claimed);
+        metrics.claims(ClaimResult::Claimed, claimed.len());
     });
     ChangeHandler::new(Arc::clone(&shared.store), live.change.subscribe(), session, tell)
 }

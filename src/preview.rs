@@ -15,6 +15,7 @@ use crate::calendar::ical;
 use crate::calendar::ical::Calendar;
 use crate::calendar::ical::IcalError;
 use crate::calendar::ical::Limits;
+use crate::calendar::ical::Rejection;
 use crate::calendar::zone::Zone;
 use crate::trigger::ChannelKind;
 use crate::trigger::Place;
@@ -72,6 +73,8 @@ pub struct Preview {
     pub lines: Vec<Line>,
     /// What was read leniently or left out.
     pub warnings: Vec<String>,
+    /// Components that cannot be understood; they are among the lines too.
+    pub rejected: Vec<Rejection>,
 }
 
 impl Preview {
@@ -79,7 +82,7 @@ impl Preview {
     pub fn json(&self) -> String {
         self.lines
             .iter()
-            .map(|line| serde_json::to_string(line).expect("a line has only strings") + "\n")
+            .map(|line| serde_json::to_string(line).unwrap_or_default() + "\n")
             .collect()
     }
 
@@ -125,6 +128,7 @@ pub fn preview(text: &[u8], options: &Options) -> Result<Preview, IcalError> {
     Ok(Preview {
         lines: timed.chain(ahead.timeless).collect(),
         warnings: calendar.warnings,
+        rejected: calendar.rejected,
     })
 }
 

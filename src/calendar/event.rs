@@ -8,6 +8,7 @@ use crate::calendar::alarm::Alarm;
 use crate::calendar::alarm::UnreadableAlarm;
 use crate::calendar::moment::Moment;
 use crate::calendar::moment::Span;
+use crate::calendar::recurrence::Rule;
 use crate::calendar::zone::Zone;
 
 /// All components of one UID.
@@ -50,8 +51,8 @@ pub struct Component {
     pub start: Option<Moment>,
     /// DTEND, or DUE of a task.
     pub end: End,
-    /// The values of its RRULEs, as written.
-    pub rules: Vec<String>,
+    /// Its RRULEs.
+    pub rules: Vec<Recurrence>,
     /// RDATE.
     pub rdates: Vec<Addition>,
     /// EXDATE.
@@ -92,6 +93,15 @@ impl Component {
                 .any(|address| attendee.addresses.contains(&address))
         })
     }
+}
+
+/// An RRULE.
+#[derive(Debug, Clone)]
+pub struct Recurrence {
+    /// The value as written.
+    pub text: String,
+    /// The rule, read in the zone of DTSTART; in UTC where that is the person's, which matters to an UNTIL alone.
+    pub rule: Rule,
 }
 
 /// How long a component lasts (RFC 5545 section 3.6.1).

@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::clock::SystemClock;
 use crate::preview;
 use crate::preview::Options;
+use crate::preview::Preview;
 use crate::trigger::ChannelKind;
 use crate::trigger::expand::Person;
 
@@ -85,12 +86,18 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     }
     let is_titled = files.len() > 1 && !arguments.json;
     for file in files {
-        match of_file(&file, &options, arguments) {
-            Ok(text) => match show(&file, &text, is_titled) {
-                Ok(()) => {}
-                // Whoever reads us has seen enough, as `head` does.
-                Err(_) => return ExitCode::SUCCESS,
-            },
+        let preview = read(&file)
+            .map_err(|error| error.to_string())
+            .and_then(|text| preview::preview(&text, &options).map_err(|error| error.to_string()));
+        match preview {
+            Ok(preview) => {
+                all_good &= preview.rejected.is_empty();
+                report(&file, &preview, arguments.json);
+                // Whoever reads us may have seen enough, as `head` has.
+                if show(&file, &preview, arguments, is_titled).is_err() {
+                    break;
+                }
+            }
             Err(reason) => {
                 complain(&file, &reason);
                 all_good = false;
@@ -127,16 +134,20 @@ fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()
     Ok(())
 }
 
-fn of_file(file: &Path, options: &Options, arguments: &Arguments) -> Result<String, String> {
-    let text = read(file).map_err(|error| error.to_string())?;
-    let preview = preview::preview(&text, options).map_err(|error| error.to_string())?;
-    if arguments.json {
-        for warning in &preview.warnings {
-            complain(file, &format!("warning: {warning}"));
-        }
-        return Ok(preview.json());
+/// Reports what is wrong with a file; the table says the warnings itself.
+fn report(file: &Path, preview: &Preview, is_json: bool) {
+    for rejection in &preview.rejected {
+        complain(
+            file,
+            &format!(
+                "line {}: {}: {}",
+                rejection.line, rejection.component, rejection.reason
+            ),
+        );
     }
-    Ok(preview.table(&arguments.tz))
+    for warning in preview.warnings.iter().filter(|_| is_json) {
+        complain(file, &format!("warning: {warning}"));
+    }
 }
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {
@@ -155,13 +166,18 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn show(file: &Path, text: &str, is_titled: bool) -> io::Result<()> {
+fn show(file: &Path, preview: &Preview, arguments: &Arguments, is_titled: bool) -> io::Result<()> {
+    let text = if arguments.json {
+        preview.json()
+    } else {
+        preview.table(&arguments.tz)
+    };
     let mut out = io::stdout().lock();
     if is_titled {
         writeln!(out, "{}", plain(&format!("== {}", file.display())))?;
     }
     if out.is_terminal() {
-        write!(out, "{}", plain(text))?;
+        write!(out, "{}", plain(&text))?;
     } else {
         write!(out, "{text}")?;
     }

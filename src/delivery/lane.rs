@@ -210,6 +210,7 @@ impl Lane {
             return;
         };
         self.shared.armed.arm(&checked.claimed);
+        self.shared.metrics.claims(ClaimResult::Claimed, checked.claimed.len());
         let lost = claims
             .len()
             .saturating_sub(checked.granted.len() + checked.concluded.len());

@@ -18,8 +18,6 @@ mod owners;
 mod page;
 mod probes;
 mod problem;
-#[cfg(test)]
-mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

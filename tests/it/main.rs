@@ -5,11 +5,14 @@
 mod article;
 mod bad_input;
 mod by_hand;
+mod config;
 mod crash;
 mod harness;
+mod http;
 mod journey;
 mod layering;
 mod mail;
 mod model;
 mod operating;
 mod readme;
+mod store;

@@ -8,6 +8,7 @@ use crate::calendar::event::Attendee;
 use crate::calendar::event::Component;
 use crate::calendar::event::End;
 use crate::calendar::event::Off;
+use crate::calendar::event::Recurrence;
 use crate::calendar::event::Words;
 use crate::calendar::event::bare_address;
 use crate::calendar::ical::Reading;
@@ -28,7 +29,7 @@ const MOST_ATTENDEES: usize = 100;
 
 /// The UID, if the component has one.
 pub(super) fn uid(block: &Block) -> Option<String> {
-    let line = block.lines.iter().find(|line| line.name() == "UID")?;
+    let line = block.lines.iter().find(|line| line.name == "UID")?;
     let uid = Property::read(line)?.text().trim().to_owned();
     Some(uid).filter(|uid| !uid.is_empty())
 }
@@ -50,9 +51,10 @@ pub(super) fn read(
             off,
             ..Component::default()
         },
+        rules: Vec::new(),
     };
     for line in &block.lines {
-        if is_of_interest(&line.name())
+        if is_of_interest(&line.name)
             && let Some(property) = Property::read(line)
         {
             reader.take(&property)?;
@@ -66,7 +68,7 @@ pub(super) fn read(
 }
 
 fn is_of_interest(name: &str) -> bool {
-    const NAMES: [&str; 22] = [
+    const NAMES: [&str; 21] = [
         "DTSTART",
         "DTEND",
         "DUE",
@@ -88,7 +90,6 @@ fn is_of_interest(name: &str) -> bool {
         "ORGANIZER",
         "CLASS",
         "ATTENDEE",
-        "X-MICROSOFT-SKYPETEAMSMEETINGURL",
     ];
     NAMES.contains(&name)
 }
@@ -115,6 +116,8 @@ struct Reader<'a> {
     kind: &'a str,
     reading: &'a mut Reading,
     component: Component,
+    /// RRULEs, which can be read only once DTSTART is known.
+    rules: Vec<Property>,
 }
 
 impl Reader<'_> {
@@ -128,7 +131,7 @@ impl Reader<'_> {
             "DTEND" if !self.component.is_task => self.take_end(property),
             "DUE" if self.component.is_task => self.take_end(property),
             "DURATION" => self.take_duration(property),
-            "RRULE" => self.component.rules.push(property.raw.clone()),
+            "RRULE" => self.rules.push(property.clone()),
             "RDATE" => self.take_rdate(property),
             "EXDATE" => self.take_exdate(property),
             "EXRULE" => self.warn(property, "EXRULE is not followed: list the dates as EXDATE"),
@@ -143,7 +146,7 @@ impl Reader<'_> {
             "SUMMARY" => words.summary = property.text(),
             "DESCRIPTION" => words.description = property.text(),
             "LOCATION" => words.location = property.text(),
-            "URL" | "CONFERENCE" | "X-MICROSOFT-SKYPETEAMSMEETINGURL" => take_link(words, &property.raw),
+            "URL" | "CONFERENCE" => take_link(words, &property.raw),
             "ORGANIZER" => {
                 let name = property.common_name();
                 words.organizer = Some(name.unwrap_or_else(|| bare_address(&property.text())));
@@ -230,28 +233,29 @@ impl Reader<'_> {
         if dates > MOST_DATES {
             return Err(format!("{dates} RDATEs and EXDATEs are more than {MOST_DATES}"));
         }
-        self.check_rules()
+        self.read_rules()
     }
 
     /// A rule that cannot be read is no missing rule: the event would look as if it took place once.
-    fn check_rules(&mut self) -> Result<(), String> {
+    fn read_rules(&mut self) -> Result<(), String> {
         let Some(base) = self.component.base() else {
-            if self.component.rules.is_empty() {
-                return Ok(());
-            }
-            return Err("RRULE without DTSTART or DUE".to_owned());
+            return match self.rules.first() {
+                None => Ok(()),
+                Some(_) => Err("RRULE without DTSTART or DUE".to_owned()),
+            };
         };
         let start = Start {
             local: base.local,
             is_date: base.is_date,
             zone: base.zone.clone().unwrap_or_else(Zone::utc),
         };
-        let (kind, line) = (self.kind, self.component.line);
-        for text in &self.component.rules {
-            let (_, warnings) = Rule::parse(text, &start).map_err(|error| format!("RRULE: {error}"))?;
+        for property in std::mem::take(&mut self.rules) {
+            let text = property.raw.clone();
+            let (rule, warnings) = Rule::parse(&text, &start).map_err(|error| format!("RRULE: {error}"))?;
             for warning in warnings {
-                self.reading.warn(kind, line, &format!("RRULE: {warning}"));
+                self.warn(&property, &format!("RRULE: {warning}"));
             }
+            self.component.rules.push(Recurrence { text, rule });
         }
         Ok(())
     }

@@ -166,7 +166,7 @@ impl Sorter {
 fn is_cancelled_by_method(blocks: &[Block], block: &Block) -> bool {
     let around = block.parent.map(|parent| &blocks[parent]);
     around.is_some_and(|calendar| {
-        let method = calendar.lines.iter().find(|line| line.name() == "METHOD");
+        let method = calendar.lines.iter().find(|line| line.name == "METHOD");
         method.is_some_and(|line| line.plain_value().eq_ignore_ascii_case("CANCEL"))
     })
 }
@@ -177,9 +177,11 @@ fn uid_of_text(block: &Block) -> String {
         hash.update(line.text.as_bytes());
         hash.update(b"\n");
     }
-    format!("text-{}", hex(&hash.finalize()[..16]))
+    format!("text-{}", short(&hash.finalize()))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Half of a digest, in hexadecimal digits: enough to tell all texts apart.
+fn short(digest: &[u8]) -> String {
+    let half = digest.first_chunk().map_or(0, |half| u128::from_be_bytes(*half));
+    format!("{half:032x}")
 }

@@ -54,7 +54,7 @@ pub(super) struct Property {
 impl Property {
     /// Reads a line. None where the parser finds no property in it.
     pub(super) fn read(line: &Line) -> Option<Self> {
-        let name = line.name();
+        let name = line.name.clone();
         let (head, raw) = if TIMES.contains(&name.as_str()) {
             let (head, raw) = line.text.rsplit_once(':')?;
             (with_quoted_zone(head), raw)
@@ -295,10 +295,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Property {
-        let line = Line {
-            number: 7,
-            text: text.to_owned(),
-        };
+        let line = Line::new(7, text).named();
         Property::read(&line).expect("a property")
     }
 

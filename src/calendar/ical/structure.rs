@@ -14,15 +14,27 @@ const DEEPEST: usize = 8;
 pub(super) struct Line {
     /// Where it starts, from 1.
     pub(super) number: usize,
+    /// The property name, upper case.
+    pub(super) name: String,
     /// The text without its line end.
     pub(super) text: String,
 }
 
 impl Line {
-    /// The property name, upper case.
-    pub(super) fn name(&self) -> String {
+    /// A line whose text may still grow by what is folded.
+    pub(super) fn new(number: usize, text: &str) -> Self {
+        Self {
+            number,
+            name: String::new(),
+            text: text.to_owned(),
+        }
+    }
+
+    /// The line, complete.
+    pub(super) fn named(mut self) -> Self {
         let end = self.text.find([':', ';']).unwrap_or(self.text.len());
-        self.text[..end].trim().to_ascii_uppercase()
+        self.name = self.text[..end].trim().to_ascii_uppercase();
+        self
     }
 
     /// The value, where nothing in front of it needs quoting.
@@ -48,7 +60,7 @@ pub(super) struct Block {
 pub(super) fn blocks(text: &str, limits: &Limits) -> Result<Vec<Block>, IcalError> {
     let mut reader = Reader::default();
     for line in unfold(text) {
-        match line.name().as_str() {
+        match line.name.as_str() {
             "BEGIN" => reader.begin(&line, limits)?,
             "END" => reader.end(&line.plain_value().to_ascii_uppercase()),
             _ => reader.add(line),
@@ -76,13 +88,10 @@ fn unfold(text: &str) -> Vec<Line> {
                 last.text.push_str(raw);
             }
             _ if raw.trim().is_empty() => {}
-            _ => lines.push(Line {
-                number: index + 1,
-                text: raw.to_owned(),
-            }),
+            _ => lines.push(Line::new(index + 1, raw)),
         }
     }
-    lines
+    lines.into_iter().map(Line::named).collect()
 }
 
 fn is_soft_break(text: &str) -> bool {

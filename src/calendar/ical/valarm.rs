@@ -15,8 +15,8 @@ use crate::calendar::alarm::UnreadableAlarm;
 use crate::calendar::event::Component;
 use crate::calendar::ical::Reading;
 use crate::calendar::ical::component;
-use crate::calendar::ical::hex;
 use crate::calendar::ical::property::Property;
+use crate::calendar::ical::short;
 use crate::calendar::ical::structure::Block;
 use crate::calendar::moment::Span;
 
@@ -110,7 +110,7 @@ impl<'a> Source<'a> {
         let lines = block
             .lines
             .iter()
-            .filter(|line| NAMES.contains(&line.name().as_str()));
+            .filter(|line| NAMES.contains(&line.name.as_str()));
         let properties: Vec<Property> = lines.filter_map(Property::read).collect();
         let value = |name: &str| properties.iter().find(|property| property.name == name);
         Self {
@@ -254,7 +254,7 @@ fn identity(source: &Source<'_>, trigger: &AlarmTrigger, repeat: u16, every: Spa
             add(&property.raw);
         }
     }
-    hex(&hash.finalize()[..16])
+    short(&hash.finalize())
 }
 
 fn trigger_text(trigger: &AlarmTrigger) -> String {

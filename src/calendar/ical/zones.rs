@@ -34,7 +34,7 @@ impl Zones {
         for (index, block) in blocks.iter().enumerate() {
             match block.kind.as_str() {
                 "VTIMEZONE" => {
-                    let value = |name: &str| block.lines.iter().find(|line| line.name() == name);
+                    let value = |name: &str| block.lines.iter().find(|line| line.name == name);
                     let Some(tzid) = value("TZID").map(|line| line.plain_value().to_owned()) else {
                         continue;
                     };
@@ -91,7 +91,7 @@ fn observance(block: &Block) -> Option<Observance> {
     let mut rules = Vec::new();
     let mut rdates = Vec::new();
     for line in &block.lines {
-        match line.name().as_str() {
+        match line.name.as_str() {
             "DTSTART" => start = locals(&Property::read(line)?).into_iter().next(),
             "TZOFFSETFROM" => offsets.0 = offset(line.plain_value()),
             "TZOFFSETTO" => offsets.1 = offset(line.plain_value()),

@@ -19,11 +19,14 @@ mod days;
 mod numbers;
 mod period;
 #[cfg(test)]
+mod property;
+#[cfg(test)]
 mod reference;
 mod set;
 #[cfg(test)]
 mod tests;
 mod text;
+mod values;
 
 use chrono::DateTime;
 use chrono::NaiveDate;
@@ -115,7 +118,7 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// 200,000 steps: some ten milliseconds.
+    /// 200,000 steps: some tens of milliseconds at worst.
     fn default() -> Self {
         Self { steps: 200_000 }
     }

@@ -1,5 +1,5 @@
 //! The slow and plain reading of RFC 5545 that the engine must agree with: every day, or every second, is looked at, and
-//! nothing of the engine is used but the entrance.
+//! nothing of the engine is used.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,6 @@ use chrono::NaiveDate;
 use chrono::NaiveDateTime;
 use chrono::TimeDelta;
 use chrono::Timelike;
-use proptest::prelude::*;
-
-use crate::calendar::recurrence::Budget;
-use crate::calendar::recurrence::Rule;
-use crate::calendar::recurrence::Start;
-use crate::calendar::zone::Zone;
 
 const WEEKDAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 
@@ -22,31 +16,31 @@ const MARGIN: i64 = 8;
 
 /// A rule as its parts, from which both the text and the plain reading come.
 #[derive(Debug, Clone)]
-struct Sample {
-    start: NaiveDateTime,
-    frequency: &'static str,
-    interval: i64,
-    count: Option<usize>,
-    until: Option<NaiveDateTime>,
-    hours: Vec<u32>,
-    minutes: Vec<u32>,
-    seconds: Vec<u32>,
+pub(super) struct Sample {
+    pub(super) start: NaiveDateTime,
+    pub(super) frequency: &'static str,
+    pub(super) interval: i64,
+    pub(super) count: Option<usize>,
+    pub(super) until: Option<NaiveDateTime>,
+    pub(super) hours: Vec<u32>,
+    pub(super) minutes: Vec<u32>,
+    pub(super) seconds: Vec<u32>,
     /// The number, 0 for none, and the weekday from Monday.
-    weekdays: Vec<(i32, u32)>,
-    month_days: Vec<i32>,
-    year_days: Vec<i32>,
-    week_numbers: Vec<i32>,
-    months: Vec<u32>,
-    set_positions: Vec<i32>,
-    week_start: u32,
+    pub(super) weekdays: Vec<(i32, u32)>,
+    pub(super) month_days: Vec<i32>,
+    pub(super) year_days: Vec<i32>,
+    pub(super) week_numbers: Vec<i32>,
+    pub(super) months: Vec<u32>,
+    pub(super) set_positions: Vec<i32>,
+    pub(super) week_start: u32,
 }
 
 impl Sample {
-    fn text(&self) -> String {
-        let mut text = format!("FREQ={};INTERVAL={}", self.frequency, self.interval);
+    pub(super) fn text(&self) -> String {
+        let mut parts = vec![format!("FREQ={};INTERVAL={}", self.frequency, self.interval)];
         let mut list = |name: &str, items: Vec<String>| {
             if !items.is_empty() {
-                text += &format!(";{name}={}", items.join(","));
+                parts.push(format!("{name}={}", items.join(",")));
             }
         };
         let strings = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>();
@@ -73,7 +67,7 @@ impl Sample {
         list("BYMONTH", strings(&self.months));
         list("BYSETPOS", signed(&self.set_positions));
         list("WKST", vec![WEEKDAYS[self.week_start as usize].to_owned()]);
-        text
+        parts.join(";")
     }
 
     fn is_short(&self) -> bool {
@@ -81,7 +75,7 @@ impl Sample {
     }
 
     /// The last day of the window that is looked at.
-    fn last_day(&self) -> NaiveDate {
+    pub(super) fn last_day(&self) -> NaiveDate {
         let years = match self.frequency {
             "YEARLY" => 9,
             "MONTHLY" => 4,
@@ -92,7 +86,7 @@ impl Sample {
     }
 
     /// All instances in the window.
-    fn instances(&self) -> Vec<NaiveDateTime> {
+    pub(super) fn instances(&self) -> Vec<NaiveDateTime> {
         let periods = if self.is_short() {
             self.short_periods()
         } else {
@@ -122,10 +116,9 @@ impl Sample {
             return set.to_vec();
         }
         let is_kept = |index: usize| {
-            let (from_start, from_end) = (index as i64 + 1, index as i64 - set.len() as i64);
-            self.set_positions
-                .iter()
-                .any(|p| i64::from(*p) == from_start || i64::from(*p) == from_end)
+            let (from_start, from_end) = (index + 1, set.len() - index);
+            let is_here = |p: &i32| p.unsigned_abs() as usize == if *p < 0 { from_end } else { from_start };
+            self.set_positions.iter().any(is_here)
         };
         (0..set.len())
             .filter(|index| is_kept(*index))
@@ -315,166 +308,4 @@ fn length_of_month(day: NaiveDate) -> u32 {
         .rev()
         .find(|length| NaiveDate::from_ymd_opt(day.year(), day.month(), *length).is_some())
         .expect("each month has 28 days")
-}
-
-/// A list that is often empty.
-fn sometimes<T: std::fmt::Debug + Clone + Ord + 'static>(
-    item: impl Strategy<Value = T> + 'static,
-) -> impl Strategy<Value = Vec<T>> {
-    prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::btree_set(item, 1..4).prop_map(|set| set.into_iter().collect())]
-}
-
-fn signed(most: i32) -> impl Strategy<Value = i32> {
-    (1..=most, any::<bool>()).prop_map(|(number, negative)| if negative { -number } else { number })
-}
-
-fn sample(frequencies: &'static [&'static str]) -> impl Strategy<Value = Sample> {
-    let times = (sometimes(0..24_u32), sometimes(0..60_u32), sometimes(0..60_u32));
-    let days = (
-        sometimes((
-            prop_oneof![2 => Just(0), 1 => signed(5), 1 => signed(53)],
-            0..7_u32,
-        )),
-        sometimes(signed(31)),
-        sometimes(signed(366)),
-        sometimes(signed(53)),
-        sometimes(1..=12_u32),
-    );
-    let start = (
-        1990..2030_i32,
-        1..=12_u32,
-        1..=31_u32,
-        0..24_u32,
-        0..60_u32,
-        0..60_u32,
-    );
-    let frame = (
-        prop::sample::select(frequencies),
-        1..6_i64,
-        prop::option::of(1..40_usize),
-        0..4_u8,
-        0..7_u32,
-    );
-    (start, frame, times, days, sometimes(signed(5)), 0..400_i64).prop_map(
-        |(start, frame, times, days, set_positions, until)| {
-            let (year, month, day, hour, minute, second) = start;
-            let day = (1..=day)
-                .rev()
-                .find_map(|day| NaiveDate::from_ymd_opt(year, month, day))
-                .expect("it is a day");
-            let start = day.and_hms_opt(hour, minute, second).expect("it is a time");
-            let (frequency, interval, count, has_end, week_start) = frame;
-            let step = if ["HOURLY", "MINUTELY", "SECONDLY"].contains(&frequency) {
-                TimeDelta::minutes(until)
-            } else {
-                TimeDelta::days(until * 2)
-            };
-            Sample {
-                start,
-                frequency,
-                interval,
-                count: count.filter(|_| has_end == 1),
-                until: (has_end == 2).then(|| start + step),
-                hours: times.0,
-                minutes: times.1,
-                seconds: times.2,
-                weekdays: days.0,
-                month_days: days.1,
-                year_days: days.2,
-                week_numbers: days.3,
-                months: days.4,
-                set_positions,
-                week_start,
-            }
-        },
-    )
-}
-
-/// Compares the whole list in the window, and the answers to questions from other times on.
-fn agrees(sample: &Sample, questions: &[(prop::sample::Index, i64)]) -> Result<(), TestCaseError> {
-    let start = Start {
-        local: sample.start,
-        is_date: false,
-        zone: Zone::utc(),
-    };
-    let (rule, _) = Rule::parse(&sample.text(), &start).expect("the sample is a rule");
-    let expected = sample.instances();
-    let end = sample.last_day().and_hms_opt(23, 59, 59).expect("it is a time");
-    let ask = |from: NaiveDateTime| {
-        let mut budget = Budget { steps: 20_000 };
-        // What cannot be found with these steps is not in the window.
-        rule.first_from(from, &mut budget)
-            .ok()
-            .flatten()
-            .filter(|found| *found <= end)
-    };
-    let mut from = sample.start - TimeDelta::days(1);
-    for instance in expected.iter().take(50) {
-        prop_assert_eq!(
-            ask(from),
-            Some(*instance),
-            "{} since {} from {}",
-            sample.text(),
-            sample.start,
-            from
-        );
-        from = *instance + TimeDelta::seconds(1);
-    }
-    if expected.len() <= 50 {
-        prop_assert_eq!(
-            ask(from),
-            None,
-            "{} since {} from {}",
-            sample.text(),
-            sample.start,
-            from
-        );
-    }
-    let span = (end - sample.start).num_seconds();
-    for (index, offset) in questions {
-        let anywhere = sample.start + TimeDelta::seconds(offset.rem_euclid(span));
-        let near = expected
-            .get(index.index(expected.len().max(1)))
-            .map(|at| *at + TimeDelta::seconds(offset % 3));
-        for from in near.into_iter().chain([anywhere]) {
-            let first = expected.iter().copied().find(|at| *at >= from);
-            prop_assert_eq!(
-                ask(from),
-                first,
-                "{} since {} from {}",
-                sample.text(),
-                sample.start,
-                from
-            );
-        }
-    }
-    Ok(())
-}
-
-fn questions() -> impl Strategy<Value = Vec<(prop::sample::Index, i64)>> {
-    prop::collection::vec((any::<prop::sample::Index>(), any::<i64>()), 8)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn rules_by_day_and_longer_agree_with_the_plain_reading(
-        sample in sample(&["YEARLY", "MONTHLY", "WEEKLY", "DAILY"]),
-        questions in questions(),
-    ) {
-        agrees(&sample, &questions)?;
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn rules_by_hour_and_shorter_agree_with_the_plain_reading(
-        sample in sample(&["HOURLY", "MINUTELY", "SECONDLY"]),
-        questions in questions(),
-    ) {
-        agrees(&sample, &questions)?;
-    }
 }

@@ -3,10 +3,7 @@
 //! What a producer clearly meant is read, with a warning that says how; what has no meaning is refused, with the part and
 //! its value, because a rule that is half understood would ring at the wrong times.
 
-use std::ops::RangeInclusive;
-
 use chrono::Datelike;
-use chrono::NaiveDate;
 use chrono::NaiveDateTime;
 use chrono::TimeDelta;
 use chrono::Timelike;
@@ -24,15 +21,16 @@ use crate::calendar::recurrence::days::Weekdays;
 use crate::calendar::recurrence::end_of_day;
 use crate::calendar::recurrence::numbers::Numbers;
 use crate::calendar::recurrence::numbers::Positions;
+use crate::calendar::recurrence::values;
+use crate::calendar::recurrence::values::UntilText;
+use crate::calendar::recurrence::values::malformed;
+use crate::calendar::recurrence::values::quoted;
 
 /// How many steps may go into finding the instance that COUNT makes the last.
-const STEPS_FOR_COUNT: u32 = 10_000;
+const STEPS_FOR_COUNT: u32 = 5_000;
 
 /// Warnings beyond this number say nothing new.
 const MAX_WARNINGS: usize = 20;
-
-/// How much of a value a message repeats.
-const MAX_QUOTED: usize = 40;
 
 /// The parts as the text gives them.
 #[derive(Default)]
@@ -53,14 +51,6 @@ struct Parts {
     set_positions: Positions,
     week_start: Option<Weekday>,
     warnings: Vec<String>,
-}
-
-/// UNTIL as it is written.
-#[derive(Clone, Copy)]
-enum UntilText {
-    Date(NaiveDate),
-    Local(NaiveDateTime),
-    Utc(NaiveDateTime),
 }
 
 pub(super) fn parse(text: &str, start: &Start) -> Result<(Rule, Vec<String>), RuleError> {
@@ -109,20 +99,20 @@ impl Parts {
 
     fn set(&mut self, name: &'static str, value: &str) -> Result<(), RuleError> {
         match name {
-            "FREQ" => self.frequency = Some(frequency(value)?),
-            "INTERVAL" => self.interval = Some(positive(name, value)?.min(i64::from(u32::MAX))),
-            "COUNT" => self.count = Some(positive(name, value)?.unsigned_abs()),
-            "UNTIL" => self.until = Some(until(value)?),
+            "FREQ" => self.frequency = Some(values::frequency(value)?),
+            "INTERVAL" => self.interval = Some(values::positive(name, value)?.min(i64::from(u32::MAX))),
+            "COUNT" => self.count = Some(values::positive(name, value)?.unsigned_abs()),
+            "UNTIL" => self.until = Some(values::until(value)?),
             "BYSECOND" => self.seconds = self.seconds_of_minute(value)?,
-            "BYMINUTE" => self.minutes = numbers(name, value, 0..=59)?,
-            "BYHOUR" => self.hours = numbers(name, value, 0..=23)?,
-            "BYDAY" => self.weekdays = numbered_weekdays(value)?,
-            "BYMONTHDAY" => self.month_days = positions(name, value, 31)?,
-            "BYYEARDAY" => self.year_days = positions(name, value, 366)?,
-            "BYWEEKNO" => self.week_numbers = positions(name, value, 53)?,
-            "BYMONTH" => self.months = numbers(name, value, 1..=12)?,
-            "BYSETPOS" => self.set_positions = positions(name, value, 366)?,
-            "WKST" => self.week_start = Some(weekday(name, value)?),
+            "BYMINUTE" => self.minutes = values::numbers(name, value, 0..=59)?,
+            "BYHOUR" => self.hours = values::numbers(name, value, 0..=23)?,
+            "BYDAY" => self.weekdays = values::numbered_weekdays(value)?,
+            "BYMONTHDAY" => self.month_days = values::positions(name, value, 31)?,
+            "BYYEARDAY" => self.year_days = values::positions(name, value, 366)?,
+            "BYWEEKNO" => self.week_numbers = values::positions(name, value, 53)?,
+            "BYMONTH" => self.months = values::numbers(name, value, 1..=12)?,
+            "BYSETPOS" => self.set_positions = values::positions(name, value, 366)?,
+            "WKST" => self.week_start = Some(values::weekday(name, value)?),
             // RFC 7529: another calendar's rule would fall on other days.
             _ if value == "GREGORIAN" => (),
             _ => {
@@ -136,7 +126,7 @@ impl Parts {
     }
 
     fn seconds_of_minute(&mut self, value: &str) -> Result<Numbers, RuleError> {
-        let mut seconds = numbers("BYSECOND", value, 0..=60)?;
+        let mut seconds = values::numbers("BYSECOND", value, 0..=60)?;
         if seconds.contains(60) {
             self.warn("BYSECOND=60 of the rule is read as 59: only leap seconds have a 60".into());
             seconds = seconds.iter().map(|second| second.min(59)).collect();
@@ -243,8 +233,7 @@ impl Parts {
             days.weekdays.every.insert(local.weekday().num_days_from_monday());
             return days;
         }
-        days.month_days
-            .insert(i32::from(u8::try_from(local.day()).unwrap_or(1)));
+        days.month_days.from_start.insert(local.day());
         if frequency == Frequency::Yearly && days.months.is_empty() {
             days.months.insert(local.month());
         }
@@ -355,159 +344,4 @@ impl Until {
 fn after_steps(start: NaiveDateTime, step: i64, count: u64) -> Option<NaiveDateTime> {
     let steps = i64::try_from(count - 1).ok()?;
     start.checked_add_signed(TimeDelta::try_seconds(steps.checked_mul(step)?)?)
-}
-
-fn frequency(value: &str) -> Result<Frequency, RuleError> {
-    match value {
-        "SECONDLY" => Ok(Frequency::Secondly),
-        "MINUTELY" => Ok(Frequency::Minutely),
-        "HOURLY" => Ok(Frequency::Hourly),
-        "DAILY" => Ok(Frequency::Daily),
-        "WEEKLY" => Ok(Frequency::Weekly),
-        "MONTHLY" => Ok(Frequency::Monthly),
-        "YEARLY" => Ok(Frequency::Yearly),
-        _ => Err(malformed(format!(
-            "`FREQ={}` is unknown: use SECONDLY to YEARLY",
-            quoted(value)
-        ))),
-    }
-}
-
-/// A number that must be there and above zero. One that is too large for any calendar is as good as the largest.
-fn positive(name: &str, value: &str) -> Result<i64, RuleError> {
-    let digits = value.strip_prefix('+').unwrap_or(value);
-    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    let number = is_number.then(|| digits.parse().unwrap_or(i64::MAX));
-    number
-        .filter(|number| *number > 0)
-        .ok_or_else(|| malformed(format!("`{name}={}` is not a number above 0", quoted(value))))
-}
-
-fn numbers(name: &str, value: &str, range: RangeInclusive<u32>) -> Result<Numbers, RuleError> {
-    let (least, most) = (*range.start(), *range.end());
-    let read = |item: &str| {
-        let number = item.trim().parse().ok().filter(|number| range.contains(number));
-        number.ok_or_else(|| {
-            malformed(format!(
-                "`{}` in {name} is not from {least} to {most}",
-                quoted(item)
-            ))
-        })
-    };
-    value.split(',').map(read).collect()
-}
-
-/// Numbers from 1 to `most`, or from -1 to -`most`.
-fn positions(name: &str, value: &str, most: i32) -> Result<Positions, RuleError> {
-    let mut positions = Positions::default();
-    for item in value.split(',') {
-        let number = item
-            .trim()
-            .parse()
-            .ok()
-            .filter(|number: &i32| *number != 0 && number.abs() <= most);
-        positions.insert(number.ok_or_else(|| {
-            malformed(format!(
-                "`{}` in {name} is not from 1 to {most} or -{most} to -1",
-                quoted(item)
-            ))
-        })?);
-    }
-    Ok(positions)
-}
-
-/// BYDAY; the number is 0 where there is none.
-fn numbered_weekdays(value: &str) -> Result<Vec<(i32, Weekday)>, RuleError> {
-    let read = |item: &str| {
-        let item = item.trim();
-        let wrong = || {
-            malformed(format!(
-                "`{}` in BYDAY is not a weekday as `MO` or `-1MO`",
-                quoted(item)
-            ))
-        };
-        let at = item.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
-        let (number, name) = item.split_at(at);
-        let number = match number.trim() {
-            "" => 0,
-            text => {
-                let number = text
-                    .parse()
-                    .ok()
-                    .filter(|number: &i32| (1..=53).contains(&number.abs()));
-                number.ok_or_else(wrong)?
-            }
-        };
-        Ok((number, weekday("BYDAY", name)?))
-    };
-    value.split(',').map(read).collect()
-}
-
-fn weekday(name: &str, value: &str) -> Result<Weekday, RuleError> {
-    match value {
-        "MO" => Ok(Weekday::Mon),
-        "TU" => Ok(Weekday::Tue),
-        "WE" => Ok(Weekday::Wed),
-        "TH" => Ok(Weekday::Thu),
-        "FR" => Ok(Weekday::Fri),
-        "SA" => Ok(Weekday::Sat),
-        "SU" => Ok(Weekday::Sun),
-        _ => Err(malformed(format!(
-            "`{}` in {name} is not a weekday: use MO to SU",
-            quoted(value)
-        ))),
-    }
-}
-
-fn until(value: &str) -> Result<UntilText, RuleError> {
-    let (text, is_utc) = value
-        .strip_suffix('Z')
-        .map_or((value, false), |text| (text, true));
-    let (date, time) = text
-        .split_once('T')
-        .map_or((text, None), |(date, time)| (date, Some(time)));
-    let read = || {
-        let day = NaiveDate::from_ymd_opt(
-            digits(date, 0, 4)?.try_into().ok()?,
-            digits(date, 4, 6)?,
-            digits(date, 6, 8)?,
-        )?;
-        let Some(time) = time else {
-            return (date.len() == 8).then_some(UntilText::Date(day));
-        };
-        let (hour, minute, second) = (digits(time, 0, 2)?, digits(time, 2, 4)?, digits(time, 4, 6)?);
-        let leap_second_as_59 = if second == 60 { 59 } else { second };
-        let local = day.and_hms_opt(hour, minute, leap_second_as_59)?;
-        let until = if is_utc {
-            UntilText::Utc(local)
-        } else {
-            UntilText::Local(local)
-        };
-        (date.len() == 8 && time.len() == 6).then_some(until)
-    };
-    read().ok_or_else(|| {
-        malformed(format!(
-            "`UNTIL={}` is no date or time: write it as `20261231T235959Z`",
-            quoted(value)
-        ))
-    })
-}
-
-/// The number that a piece of a text is, if it is all digits.
-fn digits(text: &str, from: usize, to: usize) -> Option<u32> {
-    let piece = text.get(from..to)?;
-    piece
-        .bytes()
-        .all(|b| b.is_ascii_digit())
-        .then(|| piece.parse().ok())
-        .flatten()
-}
-
-fn malformed(message: impl Into<String>) -> RuleError {
-    RuleError::Malformed(message.into())
-}
-
-/// A value in a message: no longer than it helps.
-fn quoted(value: &str) -> String {
-    value.trim().chars().take(MAX_QUOTED).collect()
 }

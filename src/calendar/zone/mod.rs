@@ -54,6 +54,10 @@ impl Zone {
 
     /// The zone of an IANA name, in any case.
     pub fn iana(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case("UTC") {
+            // So that it equals `Zone::utc()`, however it was written.
+            return Some(Self::utc());
+        }
         let (name, rules) = data::find(name)?;
         Some(Self {
             name,

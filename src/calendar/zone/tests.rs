@@ -247,6 +247,8 @@ fn fixed_offsets_are_named_and_kept() {
     );
     assert!(Zone::utc().is_fixed() && !iana("Europe/Berlin").is_fixed());
     assert_eq!(Zone::fixed(0), Zone::utc());
+    assert_eq!(iana("utc"), Zone::utc());
+    assert_eq!(iana("europe/berlin"), iana("Europe/Berlin"));
     assert_ne!(iana("Europe/Berlin"), iana("Europe/Paris"));
 }
 

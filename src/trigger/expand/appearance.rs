@@ -10,14 +10,20 @@ use crate::calendar::event::When;
 use crate::calendar::recurrence::Budget;
 use crate::calendar::zone::Zone;
 use crate::trigger::expand::Person;
-use crate::trigger::expand::series::Instance;
+use crate::trigger::expand::instance::Instance;
 use crate::trigger::expand::series::Series;
 use crate::trigger::expand::series::Slot;
 use crate::trigger::expand::slots::Walk;
 
 /// The occurrence with this RECURRENCE-ID; none if there is none, or it does not take place.
 pub(super) fn of(series: &Series<'_>, person: &Person, occurrence: DateTime<Utc>) -> Option<Occurrence> {
-    if let Some(component) = series.singles.get(&occurrence) {
+    let single = series.singles.get(&occurrence);
+    // An absolute trigger of the master belongs to DTSTART even where that instance is called off.
+    let is_first = series
+        .base
+        .as_ref()
+        .is_some_and(|base| base.instant == occurrence);
+    if let Some(component) = single.filter(|single| single.off.is_none() || !is_first) {
         let instance = series.single(occurrence, component);
         return shown(component, instance.as_ref(), occurrence, person);
     }

@@ -4,6 +4,8 @@
 //! place after this one?" and "does the event still owe this place?".
 
 mod appearance;
+mod instance;
+mod overrides;
 mod search;
 mod series;
 mod slots;
@@ -156,7 +158,7 @@ pub fn next(
         .run(&heard, &mut budget)
         .map_err(|error| GaveUp(error.to_string()))?;
     Ok(found.map(|hit| Firing {
-        has_more: is_endless(&series, &heard) || has_more(&series, &heard, &hit.place),
+        has_more: is_endless(&series, &heard) || has_more(&series, &heard, &hit.place, &mut budget),
         place: hit.place,
         starts_at: hit.starts_at,
         ends_at: hit.ends_at,
@@ -186,9 +188,8 @@ fn is_endless(series: &Series<'_>, heard: &[&Voice<'_>]) -> bool {
 }
 
 /// False only where it is certain.
-fn has_more(series: &Series<'_>, heard: &[&Voice<'_>], place: &Place) -> bool {
-    let mut budget = Budget::default();
-    let following = Search::new(series, place).run(heard, &mut budget);
+fn has_more(series: &Series<'_>, heard: &[&Voice<'_>], place: &Place, budget: &mut Budget) -> bool {
+    let following = Search::new(series, place).run(heard, budget);
     following.map_or(true, |hit| hit.is_some())
 }
 

@@ -15,11 +15,10 @@ use crate::calendar::moment::Anchor;
 use crate::calendar::recurrence::Budget;
 use crate::calendar::recurrence::OutOfSteps;
 use crate::trigger::Place;
-use crate::trigger::expand::series::Instance;
+use crate::trigger::expand::instance::Instance;
 use crate::trigger::expand::series::Segment;
 use crate::trigger::expand::series::Series;
 use crate::trigger::expand::series::Slot;
-use crate::trigger::expand::series::longest;
 use crate::trigger::expand::slots::Walk;
 use crate::trigger::expand::voices::Role;
 use crate::trigger::expand::voices::Voice;
@@ -106,8 +105,7 @@ impl<'a> Search<'a> {
             }
         }
         let Some(base) = &series.base else { return Ok(()) };
-        let reach = Reach::of(segment, alarm, series);
-        // Before the first place of all lies nothing that could be subtracted from.
+        let reach = Reach::of(segment, alarm);
         let earliest = self.after.trigger_at.checked_sub_signed(reach.latest);
         let earliest = earliest.map_or(base.instant, |earliest| earliest.max(base.instant));
         let start = segment.from.map_or(earliest, |from| from.max(earliest));
@@ -194,13 +192,13 @@ struct Reach {
 }
 
 impl Reach {
-    fn of(segment: &Segment<'_>, alarm: &Alarm, series: &Series<'_>) -> Self {
+    fn of(segment: &Segment<'_>, alarm: &Alarm) -> Self {
         let AlarmTrigger::Relative { span, related } = alarm.trigger else {
             return Self::between(0, 0, false);
         };
         let (length, has_days) = match related {
             Related::Start => (0, false),
-            Related::End => longest(segment.component, series.zone),
+            Related::End => segment.lasts(),
         };
         let repeats = alarm.every.times(alarm.repeat).seconds_nominal();
         let is_moved = segment.from.is_some();
@@ -216,15 +214,5 @@ impl Reach {
             earliest: delta(earliest - slack),
             latest: delta(latest + slack),
         }
-    }
-}
-
-impl Instance {
-    /// Start and end as instants; each stands for the other where it is missing.
-    pub(super) fn bounds(&self) -> (DateTime<Utc>, DateTime<Utc>) {
-        let start = self.start.as_ref().or(self.end.as_ref());
-        let end = self.end.as_ref().or(self.start.as_ref());
-        let instant = |anchor: Option<&Anchor>| anchor.map_or(self.occurrence, |anchor| anchor.instant);
-        (instant(start), instant(end))
     }
 }

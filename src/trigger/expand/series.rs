@@ -15,16 +15,20 @@ use chrono::Utc;
 
 use crate::calendar::alarm::SHORTEST_PAUSE;
 use crate::calendar::event::Component;
-use crate::calendar::event::End;
 use crate::calendar::event::Event;
 use crate::calendar::event::PeriodEnd;
+use crate::calendar::event::Recurrence;
 use crate::calendar::moment::Anchor;
-use crate::calendar::moment::Moment;
-use crate::calendar::moment::Span;
 use crate::calendar::recurrence::Rule;
 use crate::calendar::recurrence::Start;
 use crate::calendar::zone::Zone;
 use crate::trigger::expand::GaveUp;
+use crate::trigger::expand::instance::Instance;
+use crate::trigger::expand::instance::Length;
+use crate::trigger::expand::overrides::ByRecurrenceId;
+use crate::trigger::expand::overrides::local_in;
+use crate::trigger::expand::overrides::shift;
+use crate::trigger::expand::overrides::sorted;
 
 /// A place in the recurrence set.
 #[derive(Debug, Clone)]
@@ -33,17 +37,6 @@ pub(super) struct Slot {
     pub(super) at: Anchor,
     /// The end a PERIOD brings along.
     pub(super) end: Option<PeriodEnd>,
-}
-
-/// An instance as the component that speaks for it has it.
-#[derive(Debug, Clone)]
-pub(super) struct Instance {
-    /// Its RECURRENCE-ID.
-    pub(super) occurrence: DateTime<Utc>,
-    /// Where triggers related to the start are counted from; none for a task without DTSTART.
-    pub(super) start: Option<Anchor>,
-    /// Where triggers related to the end are counted from; none where there is no end that can be known.
-    pub(super) end: Option<Anchor>,
 }
 
 /// The stretch of a series for which one component speaks.
@@ -57,9 +50,19 @@ pub(super) struct Segment<'a> {
     pub(super) until: Option<DateTime<Utc>>,
     /// How far a THISANDFUTURE override moves each start, on the wall clock of its zone.
     pub(super) shift: TimeDelta,
+    length: Length,
 }
 
 impl Segment<'_> {
+    /// How long its instances last, in seconds, and whether that is counted in days.
+    pub(super) fn lasts(&self) -> (i64, bool) {
+        match &self.length {
+            Length::Exact(seconds, _) => (*seconds, false),
+            Length::Span(span) => (span.seconds_nominal(), span.days != 0),
+            Length::Unknown => (0, false),
+        }
+    }
+
     pub(super) fn covers(&self, occurrence: DateTime<Utc>) -> bool {
         self.from.is_none_or(|from| from <= occurrence) && self.until.is_none_or(|until| occurrence < until)
     }
@@ -99,8 +102,11 @@ impl<'a> Series<'a> {
             base: base.map(|base| base.anchor(zone)),
             rules: master.map_or(Ok(Vec::new()), |master| rules(master, zone))?,
             listed: master.map_or_else(Vec::new, |master| listed(master, zone, &removed)),
-            segments: segments(master, &futures, zone, base),
-            singles,
+            segments: segments(master, &futures, zone),
+            singles: singles
+                .into_iter()
+                .map(|(at, single)| (at, single.component))
+                .collect(),
             known: BTreeSet::new(),
             removed,
         };
@@ -109,14 +115,11 @@ impl<'a> Series<'a> {
     }
 
     /// The instance that a THISANDFUTURE override names exists, whether the rules produce it or not.
-    fn list_overridden(&mut self, futures: &BTreeMap<DateTime<Utc>, &'a Component>) {
-        for instant in futures.keys() {
+    fn list_overridden(&mut self, futures: &ByRecurrenceId<'a>) {
+        for (instant, future) in futures {
             if self.listed.iter().all(|slot| slot.at.instant != *instant) {
-                let zone = self.base.as_ref().map_or(self.zone, |base| &base.zone);
-                self.listed.push(Slot {
-                    at: Anchor::at_instant(*instant, zone),
-                    end: None,
-                });
+                let at = future.at.clone();
+                self.listed.push(Slot { at, end: None });
             }
         }
         self.listed.sort_by_key(|slot| slot.at.instant);
@@ -133,12 +136,16 @@ impl<'a> Series<'a> {
     /// The instance at a slot, as `segment` has it.
     pub(super) fn instance(&self, segment: &Segment<'a>, slot: &Slot) -> Instance {
         let start = self.start(segment, &slot.at);
-        let length = Length::of(segment.component, self.zone);
-        let period = slot.end.as_ref().map(|end| match end {
-            PeriodEnd::At(time) => time.anchor(self.zone),
-            PeriodEnd::After(span) => start.plus(*span),
-        });
-        Instance::new(slot.at.instant, start, segment.component, &length, period)
+        let period = slot
+            .end
+            .as_ref()
+            .filter(|_| segment.from.is_none())
+            .map(|end| match end {
+                PeriodEnd::At(time) => time.anchor(self.zone),
+                PeriodEnd::After(span) => start.plus(*span),
+            });
+        let period = period.filter(|end| end.instant >= start.instant);
+        Instance::new(slot.at.instant, start, segment.component, &segment.length, period)
     }
 
     /// The instance of a single override.
@@ -158,100 +165,13 @@ impl<'a> Series<'a> {
             .base()
             .and_then(|base| base.zone.as_ref())
             .unwrap_or(self.zone);
-        let local = if *zone == at.zone {
-            at.local
-        } else {
-            zone.to_local(at.instant)
-        };
+        let local = local_in(zone, at);
         Anchor::at_local(local.checked_add_signed(segment.shift).unwrap_or(local), zone)
     }
 
     /// The segment that speaks for an instance without an override of its own.
     pub(super) fn segment_of(&self, occurrence: DateTime<Utc>) -> Option<&Segment<'a>> {
         self.segments.iter().find(|segment| segment.covers(occurrence))
-    }
-}
-
-impl Instance {
-    fn new(
-        occurrence: DateTime<Utc>,
-        start: Anchor,
-        component: &Component,
-        length: &Length,
-        period: Option<Anchor>,
-    ) -> Self {
-        let is_due_only = component.is_task && component.start.is_none();
-        let end = if is_due_only {
-            Some(start.clone())
-        } else {
-            period.or_else(|| length.from(&start))
-        };
-        Self {
-            occurrence,
-            start: (!is_due_only).then_some(start),
-            end,
-        }
-    }
-}
-
-/// How long the instances of a component last (RFC 5545 section 3.6.1).
-enum Length {
-    /// As long as from DTSTART to DTEND, exactly.
-    Exact(i64),
-    /// So many days, or a DURATION.
-    Span(Span),
-    /// Nobody knows.
-    Unknown,
-}
-
-impl Length {
-    fn of(component: &Component, zone: &Zone) -> Self {
-        let is_date = component.start.as_ref().is_some_and(|start| start.is_date);
-        match (&component.end, &component.start) {
-            (End::At(end), Some(start)) if start.is_date && end.is_date => {
-                let days = end
-                    .local
-                    .date()
-                    .signed_duration_since(start.local.date())
-                    .num_days();
-                Self::days(days.max(1))
-            }
-            (End::At(end), Some(start)) => {
-                let exact = end.instant(zone).signed_duration_since(start.instant(zone));
-                Self::Exact(exact.num_seconds().max(0))
-            }
-            (End::After(span), _) if span.seconds_nominal() >= 0 => Self::Span(*span),
-            (End::After(_), _) => Self::Span(Span::default()),
-            (End::Unstated, _) if component.is_task => Self::Unknown,
-            (End::Unstated, _) if is_date => Self::days(1),
-            (End::Unstated, _) => Self::Span(Span::default()),
-            (End::At(_), None) | (End::Unreadable, _) => Self::Unknown,
-        }
-    }
-
-    fn days(days: i64) -> Self {
-        Self::Span(Span { days, seconds: 0 })
-    }
-
-    fn from(&self, start: &Anchor) -> Option<Anchor> {
-        let span = match self {
-            Self::Exact(seconds) => Span {
-                days: 0,
-                seconds: *seconds,
-            },
-            Self::Span(span) => *span,
-            Self::Unknown => return None,
-        };
-        Some(start.plus(span))
-    }
-}
-
-/// The span an instance of `component` can last at most, in seconds, and whether it is counted in days.
-pub(super) fn longest(component: &Component, zone: &Zone) -> (i64, bool) {
-    match Length::of(component, zone) {
-        Length::Exact(seconds) => (seconds, false),
-        Length::Span(span) => (span.seconds_nominal(), span.days != 0),
-        Length::Unknown => (0, false),
     }
 }
 
@@ -270,53 +190,18 @@ impl Removed {
         for exdate in &master.exdates {
             if by_day || exdate.is_date {
                 removed.days.insert(exdate.local.date());
-            } else {
-                removed.instants.insert(exdate.instant(zone));
+                continue;
             }
+            removed.instants.insert(exdate.instant(zone));
+            // Many forget the TZID here: then the clock of DTSTART is meant.
+            let base = master.base().and_then(|base| base.zone.as_ref());
+            removed.instants.extend(base.map(|zone| exdate.instant(zone)));
         }
         removed
     }
 
     fn holds(&self, at: &Anchor) -> bool {
         self.instants.contains(&at.instant) || self.days.contains(&at.local.date())
-    }
-}
-
-type ByRecurrenceId<'a> = BTreeMap<DateTime<Utc>, &'a Component>;
-
-/// Single and THISANDFUTURE overrides by the instance they name; of two for one instance the newer.
-fn sorted<'a>(
-    overrides: &[&'a Component],
-    base: Option<&Moment>,
-    zone: &Zone,
-) -> (ByRecurrenceId<'a>, ByRecurrenceId<'a>) {
-    let mut singles = ByRecurrenceId::new();
-    let mut futures = ByRecurrenceId::new();
-    for component in overrides {
-        let Some(id) = &component.recurrence_id else {
-            continue;
-        };
-        let map = if component.is_this_and_future {
-            &mut futures
-        } else {
-            &mut singles
-        };
-        let kept = map.entry(named(id, base, zone)).or_insert(component);
-        if component.version >= kept.version {
-            *kept = component;
-        }
-    }
-    (singles, futures)
-}
-
-/// The instance that a RECURRENCE-ID names. Instances of one series differ by the day where one side is a DATE.
-fn named(id: &Moment, base: Option<&Moment>, zone: &Zone) -> DateTime<Utc> {
-    match base {
-        Some(base) if base.is_date != id.is_date => {
-            let local = id.local.date().and_time(base.local.time());
-            Anchor::at_local(local, base.zone.as_ref().unwrap_or(zone)).instant
-        }
-        _ => id.instant(zone),
     }
 }
 
@@ -329,13 +214,16 @@ fn rules(master: &Component, zone: &Zone) -> Result<Vec<Rule>, GaveUp> {
         is_date: base.is_date,
         zone: base.zone.as_ref().unwrap_or(zone).clone(),
     };
-    let parsed = master.rules.iter().map(|text| Rule::parse(text, &start));
-    parsed
-        .map(|rule| {
-            rule.map(|(rule, _)| rule)
-                .map_err(|error| GaveUp(format!("RRULE: {error}")))
-        })
-        .collect()
+    let read = |recurrence: &Recurrence| {
+        if base.zone.is_some() || !recurrence.text.to_ascii_uppercase().contains("UNTIL") {
+            return Ok(recurrence.rule.clone());
+        }
+        match Rule::parse(&recurrence.text, &start) {
+            Ok((rule, _)) => Ok(rule),
+            Err(error) => Err(GaveUp(format!("RRULE: {error}"))),
+        }
+    };
+    master.rules.iter().map(read).collect()
 }
 
 /// DTSTART and the RDATEs that are not removed, in order; of two closer than a minute the first.
@@ -367,7 +255,6 @@ fn segments<'a>(
     master: Option<&'a Component>,
     futures: &ByRecurrenceId<'a>,
     zone: &Zone,
-    base: Option<&Moment>,
 ) -> Vec<Segment<'a>> {
     let points: Vec<DateTime<Utc>> = futures.keys().copied().collect();
     let mut segments = Vec::with_capacity(points.len() + 1);
@@ -376,32 +263,16 @@ fn segments<'a>(
         from: None,
         until: points.first().copied(),
         shift: TimeDelta::zero(),
+        length: Length::of(component, zone),
     }));
-    for (index, (from, component)) in futures.iter().enumerate() {
+    for (index, (from, future)) in futures.iter().enumerate() {
         segments.push(Segment {
-            component,
+            component: future.component,
             from: Some(*from),
             until: points.get(index + 1).copied(),
-            shift: shift(component, *from, zone, base),
+            shift: shift(future.component, &future.at, zone),
+            length: Length::of(future.component, zone),
         });
     }
     segments
-}
-
-/// From where the overridden instance was to where it is now, on the wall clock of the override's zone.
-fn shift(component: &Component, from: DateTime<Utc>, zone: &Zone, base: Option<&Moment>) -> TimeDelta {
-    let Some(start) = component.base() else {
-        return TimeDelta::zero();
-    };
-    let own = start.zone.as_ref().unwrap_or(zone);
-    let master = base.and_then(|base| base.zone.as_ref()).unwrap_or(zone);
-    let as_written = component
-        .recurrence_id
-        .as_ref()
-        .filter(|id| !id.is_date && id.zone.as_ref() == Some(own));
-    let before = match as_written {
-        Some(id) if own == master => id.local,
-        _ => own.to_local(from),
-    };
-    start.local.signed_duration_since(before)
 }

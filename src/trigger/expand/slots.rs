@@ -19,6 +19,9 @@ use crate::calendar::zone::Zone;
 /// More than any clock was ever put forward.
 const WIDEST_GAP: TimeDelta = TimeDelta::hours(25);
 
+/// What a slot costs in steps of the budget, besides finding it: it is mapped to instants several times.
+const SLOT: u32 = 8;
+
 /// Walks through the slots of one rule.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
@@ -53,7 +56,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The next slot. Each is a step of the budget, besides those that finding it takes.
+    /// The next slot.
     pub(super) fn next(&mut self, budget: &mut Budget) -> Result<Option<Anchor>, OutOfSteps> {
         while self.settled.is_none() && self.next.is_some() {
             self.find(budget)?;
@@ -69,7 +72,7 @@ impl<'a> Walk<'a> {
 
     fn find(&mut self, budget: &mut Budget) -> Result<(), OutOfSteps> {
         let Some(from) = self.next else { return Ok(()) };
-        budget.steps = budget.steps.checked_sub(1).ok_or(OutOfSteps)?;
+        budget.steps = budget.steps.checked_sub(SLOT).ok_or(OutOfSteps)?;
         let found = self.rule.first_from(from, budget)?;
         self.next = found.and_then(|local| local.checked_add_signed(TimeDelta::seconds(1)));
         let Some(local) = found else { return Ok(()) };

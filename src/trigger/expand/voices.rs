@@ -1,5 +1,7 @@
 //! Who asks for firings: each alarm of each component that speaks for some instance, and why some are not heard.
 
+use std::collections::HashSet;
+
 use chrono::DateTime;
 use chrono::Utc;
 
@@ -13,7 +15,7 @@ use crate::calendar::recurrence::Frequency;
 use crate::trigger::AlarmIdentity;
 use crate::trigger::expand::Person;
 use crate::trigger::expand::Refusal;
-use crate::trigger::expand::series::Instance;
+use crate::trigger::expand::instance::Instance;
 use crate::trigger::expand::series::Series;
 use crate::trigger::expand::series::Slot;
 
@@ -47,13 +49,11 @@ impl<'a> Voice<'a> {
             Role::Single(occurrence) => series.single(occurrence, self.component),
             Role::Segment(index) => {
                 let segment = &series.segments[index];
-                match segment.from {
-                    Some(from) => series.single(from, self.component),
-                    None => {
-                        let at = series.base.clone()?;
-                        Some(series.instance(segment, &Slot { at, end: None }))
-                    }
+                if let Some(from) = segment.from {
+                    return series.single(from, self.component);
                 }
+                let at = series.base.clone()?;
+                Some(series.instance(segment, &Slot { at, end: None }))
             }
         }
     }
@@ -88,33 +88,26 @@ pub(super) fn all<'a>(series: &Series<'a>, person: &Person) -> Vec<Voice<'a>> {
                 .map(|(at, component)| (Role::Single(*at), *component)),
         );
     let mut voices: Vec<Voice<'a>> = Vec::new();
+    let mut heard: HashSet<(&str, DateTime<Utc>)> = HashSet::new();
     for (role, component) in roles {
         for alarm in &component.alarms {
-            let voice = Voice {
+            let refused = refused(series, person, component, alarm, role);
+            // An absolute trigger that an override copied from the master fires once all the same.
+            if let AlarmTrigger::Absolute(time) = &alarm.trigger
+                && refused.is_none()
+                && !heard.insert((&alarm.identity, time.instant(series.zone)))
+            {
+                continue;
+            }
+            voices.push(Voice {
                 role,
                 component,
                 alarm,
-                refused: refused(series, person, component, alarm, role),
-            };
-            if !is_repeated(&voices, alarm, series) {
-                voices.push(voice);
-            }
+                refused,
+            });
         }
     }
     voices
-}
-
-/// An absolute trigger that an override copied from the master fires once all the same (RFC 5545 section 3.8.6.3).
-fn is_repeated(voices: &[Voice<'_>], alarm: &Alarm, series: &Series<'_>) -> bool {
-    let instant = |alarm: &Alarm| match &alarm.trigger {
-        AlarmTrigger::Absolute(time) => Some(time.instant(series.zone)),
-        AlarmTrigger::Relative { .. } => None,
-    };
-    let Some(own) = instant(alarm) else { return false };
-    voices
-        .iter()
-        .filter(|voice| voice.refused.is_none() && voice.alarm.identity == alarm.identity)
-        .any(|voice| instant(voice.alarm) == Some(own))
 }
 
 fn refused(
@@ -182,7 +175,7 @@ fn too_often(series: &Series<'_>, role: Role) -> Option<String> {
         .component
         .rules
         .iter()
-        .find_map(|rule| several_seconds(rule))?;
+        .find_map(|rule| several_seconds(&rule.text))?;
     Some(format!("`{seconds}` would ring more than once a minute"))
 }
 

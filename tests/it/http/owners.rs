@@ -1,0 +1,107 @@
+//! Owners.
+
+use axum::body::Body;
+use serde_json::json;
+
+use super::Edge;
+use super::local;
+
+#[tokio::test]
+async fn an_owner_is_created_replaced_and_read() {
+    let edge = Edge::open().await;
+    let created = edge
+        .put_json("/v1/owners/anna", &json!({ "email": "anna@example.org" }))
+        .await;
+    assert_eq!(created.status, 201);
+    let expected = json!({
+        "id": "anna", "email": "anna@example.org", "addresses": [], "phone": null, "time_zone": "UTC",
+        "locale": "en", "enabled": true, "muted": [],
+    });
+    assert_eq!(created.json(), expected);
+    let changed =
+        json!({ "phone": "+4930123456", "time_zone": "Europe/Berlin", "locale": "de-AT", "muted": ["sms"] });
+    assert_eq!(edge.put_json("/v1/owners/anna", &changed).await.status, 200);
+    let read = edge.get("/v1/owners/anna").await.json();
+    assert_eq!((&read["email"], &read["muted"]), (&json!(null), &json!(["sms"])));
+}
+
+#[tokio::test]
+async fn everything_wrong_with_an_owner_is_said_at_once_and_where() {
+    let edge = Edge::open().await;
+    let wrong = json!({
+        "email": "anna", "addresses": ["a@example.org", "b@"], "phone": "030 123", "time_zone": "Mars/Olympus",
+        "locale": "de_AT", "muted": ["pigeon"],
+    });
+    let problem = edge.put_json("/v1/owners/anna", &wrong).await.problem(422);
+    let errors = problem["errors"].as_array().unwrap();
+    let pointers: Vec<&str> = errors
+        .iter()
+        .map(|error| error["pointer"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        pointers,
+        [
+            "/email",
+            "/addresses/1",
+            "/phone",
+            "/time_zone",
+            "/locale",
+            "/muted/0"
+        ]
+    );
+    edge.get("/v1/owners/anna").await.problem(404);
+}
+
+#[tokio::test]
+async fn a_field_of_the_wrong_type_or_name_is_pointed_at() {
+    let edge = Edge::open().await;
+    let problem = edge
+        .put_json("/v1/owners/anna", &json!({ "addresses": ["a@example.org", 5] }))
+        .await
+        .problem(422);
+    assert_eq!(problem["errors"][0]["pointer"], "/addresses/1");
+    let problem = edge
+        .put_json("/v1/owners/anna", &json!({ "mail": "a@example.org" }))
+        .await
+        .problem(422);
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains("unknown field `mail`"),
+        "{problem}"
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_says_how_to_send_json() {
+    let edge = Edge::open().await;
+    let form = local("PUT", "/v1/owners/anna").header("content-type", "application/x-www-form-urlencoded");
+    let problem = edge.send(form.body("{}".into()).unwrap()).await.problem(415);
+    assert!(
+        problem["detail"].as_str().unwrap().contains("--json"),
+        "{problem}"
+    );
+    let broken = local("PUT", "/v1/owners/anna").header("content-type", "application/json");
+    edge.send(broken.body("{ no".into()).unwrap()).await.problem(400);
+    let large = local("PUT", "/v1/owners/anna").header("content-type", "application/json");
+    edge.send(large.body(" ".repeat(100_000).into()).unwrap())
+        .await
+        .problem(413);
+}
+
+#[tokio::test]
+async fn an_id_that_cannot_be_one_is_refused() {
+    let edge = Edge::open().await;
+    for path in [
+        "/v1/owners/a%0Ab",
+        "/v1/owners/a%00",
+        "/v1/owners/%ff",
+        &format!("/v1/owners/{}", "x".repeat(513)),
+    ] {
+        let request = local("PUT", path).header("content-type", "application/json");
+        edge.send(request.body(Body::from("{}")).unwrap())
+            .await
+            .problem(400);
+    }
+}

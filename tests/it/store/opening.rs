@@ -1,0 +1,237 @@
+//! Opening, closing, migrating; sessions; what is remembered.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use carillon::clock::Clock;
+use carillon::clock::ManualClock;
+use carillon::store::Store;
+use carillon::store::StoreError;
+use carillon::store::sqlite;
+use carillon::store::sqlite::Options;
+use carillon::store::sqlite::SqliteStore;
+use carillon::trigger::OwnerId;
+use carillon::trigger::State;
+use sqlx::Connection;
+use sqlx::Executor;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteConnectOptions;
+
+use crate::store::Stage;
+use crate::store::minute;
+use crate::store::new;
+use crate::store::owner;
+use crate::store::rules;
+use crate::store::sms;
+
+async fn open(path: &Path, clock: &Arc<ManualClock>) -> Result<SqliteStore, StoreError> {
+    let clock = Arc::clone(clock) as Arc<dyn Clock>;
+    SqliteStore::open(path, clock, Options::default()).await
+}
+
+#[tokio::test]
+async fn a_second_process_is_refused_with_the_cure() {
+    let stage = Stage::new().await;
+
+    let refused = open(&stage.path, &stage.clock)
+        .await
+        .expect_err("the store is in use");
+
+    let StoreError::InUse(message) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(message.contains("carillon.db"), "{message}");
+    assert!(message.contains("stop that one first"), "{message}");
+}
+
+#[tokio::test]
+async fn a_lock_file_left_by_a_dead_process_is_no_obstacle() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("carillon.db");
+    std::fs::write(folder.path().join("carillon.db.lock"), "4194304").expect("the file is written");
+    let clock = Arc::new(ManualClock::at(minute(0)));
+
+    let opened = SqliteStore::open(&path, clock, Options::default()).await;
+
+    assert!(opened.is_ok(), "{opened:?}");
+}
+
+#[tokio::test]
+async fn what_was_committed_is_there_after_a_restart() {
+    let stage = Stage::new().await;
+    stage.plan("e", &[new("e", 10)]).await;
+    stage
+        .store
+        .remember("zone data", "2026f")
+        .await
+        .expect("it is remembered");
+
+    let remains = stage.crash();
+    let reopened = open(&remains.path, &remains.clock)
+        .await
+        .expect("the lock went with its holder");
+
+    let group = reopened
+        .group(&OwnerId("ada".into()), "e")
+        .await
+        .expect("it can be read");
+    assert_eq!(group.expect("it is there").triggers.len(), 1);
+    let remembered = reopened.remembered("zone data").await.expect("it can be read");
+    assert_eq!(remembered.as_deref(), Some("2026f"));
+}
+
+#[tokio::test]
+async fn the_schema_version_can_be_read_while_the_store_is_in_use() {
+    let stage = Stage::new().await;
+
+    let version = sqlite::schema_version(&stage.path).await.expect("it can be read");
+
+    assert_eq!(version, Some(sqlite::known_schema_version()));
+    let absent = sqlite::schema_version(&stage.path.with_extension("absent")).await;
+    assert_eq!(absent.expect("nothing is no failure"), None);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_left_alone() {
+    let stage = Stage::new().await;
+    stage
+        .damage("INSERT INTO _sqlx_migrations VALUES (99, 'from tomorrow', 0, true, x'00', 0)")
+        .await;
+    let remains = stage.crash();
+
+    let refused = open(&remains.path, &remains.clock)
+        .await
+        .expect_err("the schema is newer");
+
+    assert!(
+        matches!(refused, StoreError::NewerSchema { found: 99, .. }),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_crash_in_the_middle_of_a_migration_is_recovered() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("carillon.db");
+    let options = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(true);
+    let mut dying = SqliteConnection::connect_with(&options)
+        .await
+        .expect("the file opens");
+    dying
+        .execute("BEGIN; CREATE TABLE owner (id TEXT); CREATE TABLE event (id TEXT);")
+        .await
+        .expect("half a migration");
+    dying.close_hard().await.expect("it dies");
+    let clock = Arc::new(ManualClock::at(minute(0)));
+
+    let store = SqliteStore::open(&path, clock, Options::default())
+        .await
+        .expect("it opens");
+
+    store.put_owner(&owner("ada")).await.expect("the schema is whole");
+}
+
+#[tokio::test]
+async fn an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own() {
+    let stage = Stage::new().await;
+    stage.plan("e", &[new("e", 10)]).await;
+    let mut changed = owner("ada");
+    changed.email = None;
+    changed.muted.clear();
+
+    let before = stage.store.put_owner(&changed).await.expect("it is stored");
+
+    assert_eq!(before, Some(owner("ada")));
+    let stored = stage
+        .store
+        .owner(&OwnerId("ada".into()))
+        .await
+        .expect("it can be read");
+    assert_eq!(stored, Some(changed));
+    assert_eq!(stage.triggers("e").await.len(), 1);
+    let unknown = stage
+        .store
+        .owner(&OwnerId("bob".into()))
+        .await
+        .expect("it can be read");
+    assert_eq!(unknown, None);
+}
+
+#[tokio::test]
+async fn a_node_that_starts_again_takes_over_at_once_what_it_held() {
+    let stage = Stage::new().await;
+    let (claimed, mail, text) = (new("e", 1), new("f", 2), sms(new("g", 3)));
+    stage.sending(&mail, 7).await;
+    stage.sending(&text, 8).await;
+    stage.plan("e", std::slice::from_ref(&claimed)).await;
+    let old = stage.claim().await[0];
+
+    let (session, rescued) = stage
+        .store
+        .begin_session("node-a", &rules())
+        .await
+        .expect("a session");
+
+    assert!(session > stage.session);
+    assert_eq!(
+        (
+            rescued.dead_session,
+            rescued.in_doubt_retried,
+            rescued.in_doubt_recorded
+        ),
+        (1, 1, 1)
+    );
+    let freed = stage.trigger(&claimed).await.expect("it is owed");
+    assert_eq!((freed.state, freed.processed), (State::Planned, None));
+    assert!(freed.generation > old.generation);
+    assert!(!stage.store.beat(stage.session).await.expect("an answer"));
+    assert!(stage.store.beat(session).await.expect("an answer"));
+}
+
+#[tokio::test]
+async fn another_node_takes_over_nothing() {
+    let stage = Stage::new().await;
+    stage.plan("e", &[new("e", 1)]).await;
+    stage.claim().await;
+
+    let (_, rescued) = stage
+        .store
+        .begin_session("node-b", &rules())
+        .await
+        .expect("a session");
+
+    assert_eq!(rescued, carillon::store::Rescued::default());
+    assert_eq!(stage.triggers("e").await[0].state, State::Claimed);
+}
+
+#[tokio::test]
+async fn a_session_that_ends_gives_back_what_it_claimed_but_not_what_it_sends() {
+    let stage = Stage::new().await;
+    let sending = new("f", 1);
+    stage.sending(&sending, 7).await;
+    stage.plan("e", &[new("e", 1), new("e", 2)]).await;
+    let old = stage.claim().await;
+
+    let given_back = stage.store.end_session(stage.session).await.expect("it ends");
+
+    assert_eq!(given_back, 2);
+    let freed = stage.triggers("e").await;
+    assert!(freed.iter().all(|trigger| trigger.state == State::Planned));
+    assert!(freed.iter().all(|trigger| trigger.generation > old[0].generation));
+    let trigger = stage.trigger(&sending).await.expect("it is owed");
+    assert_eq!(trigger.state, State::Sending);
+    assert!(
+        stage.claim().await.is_empty(),
+        "an ended session is given nothing"
+    );
+}
+
+#[tokio::test]
+async fn the_store_judges_by_its_own_clock() {
+    let stage = Stage::new().await;
+    stage.pass(3);
+
+    assert_eq!(stage.store.now().await.expect("a time"), minute(3));
+}

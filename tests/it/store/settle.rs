@@ -1,0 +1,352 @@
+//! The settle.
+
+use carillon::store::AttemptEnd;
+use carillon::store::Claimed;
+use carillon::store::Edit;
+use carillon::store::KeptMessage;
+use carillon::store::Settled;
+use carillon::store::Settlement;
+use carillon::trigger::NewTrigger;
+use carillon::trigger::State;
+use carillon::trigger::outcome::Outcome;
+use carillon::trigger::outcome::Reason;
+
+use crate::store::Stage;
+use crate::store::done;
+use crate::store::minute;
+use crate::store::new;
+use crate::store::place;
+use crate::store::planning;
+use crate::store::retry;
+use crate::store::rules;
+use crate::store::send;
+use crate::store::sent;
+use crate::store::sms;
+use crate::store::wish;
+
+/// The attempt is taken for lost, and somebody claims the trigger again.
+async fn taken_over(stage: &Stage) -> Claimed {
+    stage.pass(3);
+    let rescued = stage.store.rescue(&rules(), 100).await.expect("a rescue");
+    assert_eq!(rescued.in_doubt_retried, 1);
+    stage.claim().await[0]
+}
+
+fn message() -> KeptMessage {
+    KeptMessage {
+        to: "ada@example.org".into(),
+        subject: "Reminder".into(),
+        text: "At ten".into(),
+        raw: "Subject: Reminder\r\n\r\nAt ten".into(),
+    }
+}
+
+fn keeping(mut settlement: Settlement) -> Settlement {
+    if let AttemptEnd::Done { kept, .. } = &mut settlement.end {
+        *kept = Some(message());
+    }
+    settlement
+}
+
+#[tokio::test]
+async fn what_was_sent_goes_to_history_and_is_owed_no_more() {
+    let stage = Stage::new().await;
+    let trigger = new("e", 0);
+    let claim = stage.sending(&trigger, 7).await;
+    stage.pass(1);
+
+    assert_eq!(stage.settle(sent(claim, 7)).await, Settled::Recorded);
+
+    assert!(stage.triggers("e").await.is_empty());
+    let history = stage.history().await;
+    let row = &history[0];
+    assert_eq!(
+        (row.id, &row.wish, row.place),
+        (trigger.id(), &wish("e"), place(0))
+    );
+    assert_eq!((row.outcome, row.reason), (Outcome::Sent, Reason::None));
+    assert_eq!(
+        (row.detail.as_str(), row.attempts, row.count),
+        ("250 queued as 4711", 1, 1)
+    );
+    assert_eq!(
+        (row.handed_over_at, row.recorded_at),
+        (Some(minute(0)), minute(1))
+    );
+}
+
+#[tokio::test]
+async fn a_retry_keeps_the_claim_and_moves_the_due_instant() {
+    let stage = Stage::new().await;
+    let trigger = new("e", 0);
+    let claim = stage.sending(&trigger, 7).await;
+
+    let settled = stage.settle(retry(claim, 7, 5, true)).await;
+
+    let again = Claimed {
+        due_at: minute(5),
+        ..claim
+    };
+    assert_eq!(settled, Settled::Retrying(again));
+    let kept = stage.trigger(&trigger).await.expect("it is owed");
+    assert_eq!((kept.state, kept.session), (State::Claimed, Some(stage.session)));
+    assert_eq!((kept.generation, kept.attempts), (claim.generation, 1));
+    assert_eq!((kept.due_at, kept.place), (minute(5), place(0)));
+    assert_eq!((kept.attempt_token, kept.attempt_started), (None, None));
+    assert_eq!(kept.last_error.as_deref(), Some("451 try later"));
+    assert!(stage.history().await.is_empty());
+    assert_eq!(stage.fire(&[again], 8, &send()).await.granted.len(), 1);
+}
+
+#[tokio::test]
+async fn an_attempt_that_does_not_count_burns_none() {
+    let stage = Stage::new().await;
+    let claim = stage.sending(&new("e", 0), 7).await;
+
+    stage.settle(retry(claim, 7, 5, false)).await;
+
+    assert_eq!(stage.triggers("e").await[0].attempts, 0);
+}
+
+#[tokio::test]
+async fn a_retry_whose_answer_was_lost_is_told_again() {
+    let stage = Stage::new().await;
+    let claim = stage.sending(&new("e", 0), 7).await;
+    let first = stage.settle(retry(claim, 7, 5, true)).await;
+
+    assert_eq!(stage.settle(retry(claim, 7, 5, true)).await, first);
+
+    assert_eq!(stage.triggers("e").await[0].attempts, 1);
+}
+
+#[tokio::test]
+async fn a_late_settle_after_a_new_claim_records_the_hand_over_and_withdraws_the_row() {
+    let stage = Stage::new().await;
+    let trigger = new("e", 0);
+    let claim = stage.sending(&trigger, 7).await;
+    let newer = taken_over(&stage).await;
+
+    assert_eq!(stage.settle(sent(claim, 7)).await, Settled::Lost);
+
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::Sent, Reason::None))
+    );
+    assert!(stage.triggers("e").await.is_empty());
+    assert!(stage.fire(&[newer], 8, &send()).await.granted.is_empty());
+}
+
+#[tokio::test]
+async fn a_late_settle_leaves_the_row_to_another_attempt_that_is_sending() {
+    let stage = Stage::new().await;
+    let trigger = new("e", 0);
+    let claim = stage.sending(&trigger, 7).await;
+    let newer = taken_over(&stage).await;
+    stage.fire(&[newer], 8, &send()).await;
+
+    assert_eq!(stage.settle(sent(claim, 7)).await, Settled::Lost);
+
+    assert_eq!(stage.triggers("e").await[0].state, State::Sending);
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::Sent, Reason::None))
+    );
+    let settled = stage.settle(retry(newer, 8, 9, true)).await;
+    assert_eq!(
+        settled,
+        Settled::Recorded,
+        "what was handed over is not tried again"
+    );
+    assert!(stage.triggers("e").await.is_empty());
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::Sent, Reason::None))
+    );
+}
+
+#[tokio::test]
+async fn a_late_settle_that_handed_nothing_over_leaves_the_row_to_its_holder() {
+    let stage = Stage::new().await;
+    let trigger = new("e", 0);
+    let claim = stage.sending(&trigger, 7).await;
+    let newer = taken_over(&stage).await;
+
+    let failed = done(claim, 7, Outcome::Failed, Reason::Refused);
+    assert_eq!(stage.settle(failed).await, Settled::Lost);
+    assert_eq!(stage.settle(retry(claim, 7, 9, true)).await, Settled::Lost);
+
+    let kept = stage.trigger(&trigger).await.expect("it is owed");
+    assert_eq!(
+        (kept.state, kept.generation, kept.due_at),
+        (State::Claimed, newer.generation, minute(0))
+    );
+    assert!(stage.history().await.is_empty());
+}
+
+#[tokio::test]
+async fn an_attempt_with_another_token_settles_nothing() {
+    let stage = Stage::new().await;
+    let claim = stage.sending(&new("e", 0), 7).await;
+
+    assert_eq!(stage.settle(retry(claim, 8, 5, true)).await, Settled::Lost);
+
+    assert_eq!(stage.triggers("e").await[0].state, State::Sending);
+}
+
+#[tokio::test]
+async fn a_conflict_with_history_upgrades_it_and_never_downgrades() {
+    let stage = Stage::new().await;
+    let trigger = sms(new("e", 0));
+    let claim = stage.sending(&trigger, 7).await;
+    stage.pass(3);
+    stage.store.rescue(&rules(), 100).await.expect("a rescue");
+    let in_doubt = Some((Outcome::InDoubt, Reason::HolderLost));
+    assert_eq!(stage.outcome(trigger.id()).await, in_doubt);
+
+    stage
+        .settle(done(claim, 7, Outcome::Failed, Reason::Refused))
+        .await;
+    assert_eq!(stage.outcome(trigger.id()).await, in_doubt);
+
+    stage.settle(sent(claim, 7)).await;
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::Sent, Reason::None))
+    );
+
+    stage
+        .settle(done(claim, 7, Outcome::Awaiting, Reason::None))
+        .await;
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::Sent, Reason::None))
+    );
+
+    stage
+        .settle(done(claim, 7, Outcome::Completed, Reason::None))
+        .await;
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::Completed, Reason::None))
+    );
+}
+
+#[tokio::test]
+async fn a_conflict_does_not_stop_the_batch() {
+    let stage = Stage::new().await;
+    let (first, second) = (sms(new("e", 0)), new("f", 1));
+    let claim = stage.sending(&first, 7).await;
+    stage.pass(3);
+    stage.store.rescue(&rules(), 100).await.expect("a rescue");
+    let other = stage.sending(&second, 8).await;
+
+    let settled = stage.store.settle(&[sent(claim, 7), sent(other, 8)]).await;
+
+    assert_eq!(settled.expect("a settle"), [Settled::Lost, Settled::Recorded]);
+    assert_eq!(stage.history().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_sending_row_whose_event_is_deleted_is_recorded_as_it_ends() {
+    for (outcome, reason) in [
+        (Outcome::Sent, Reason::None),
+        (Outcome::Failed, Reason::Refused),
+        (Outcome::InDoubt, Reason::ConnectionLost),
+    ] {
+        let stage = Stage::new().await;
+        let trigger = new("e", 0);
+        let claim = stage.sending(&trigger, 7).await;
+        let edit = Edit {
+            withdraw: vec![trigger.id()],
+            ..Edit::default()
+        };
+        let editor = crate::store::Prepared::with("e", edit);
+        let change = crate::store::delete("e");
+        stage
+            .store
+            .change(&[change], &editor, None)
+            .await
+            .expect("it is applied");
+
+        assert_eq!(
+            stage.settle(done(claim, 7, outcome, reason)).await,
+            Settled::Recorded
+        );
+
+        assert_eq!(stage.outcome(trigger.id()).await, Some((outcome, reason)));
+        assert!(stage.triggers("e").await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_kept_message_is_in_the_outbox_with_its_history() {
+    let stage = Stage::new().await;
+    let trigger = new("e", 0);
+    let claim = stage.sending(&trigger, 7).await;
+
+    stage.settle(keeping(sent(claim, 7))).await;
+
+    let outbox = stage.store.outbox(None, None, 10).await.expect("a list");
+    assert_eq!(outbox.len(), 1);
+    assert_eq!((outbox[0].id, &outbox[0].message), (trigger.id(), &message()));
+    assert_eq!(
+        (outbox[0].owner.0.as_str(), outbox[0].handed_over_at),
+        ("ada", minute(0))
+    );
+}
+
+#[tokio::test]
+async fn what_another_side_said_is_cut_to_what_history_keeps() {
+    let stage = Stage::new().await;
+    let claim = stage.sending(&new("e", 0), 7).await;
+    let mut settlement = sent(claim, 7);
+    if let AttemptEnd::Done { detail, .. } = &mut settlement.end {
+        *detail = "ä\0".repeat(5000);
+    }
+
+    stage.settle(settlement).await;
+
+    assert_eq!(stage.history().await[0].detail, "ä".repeat(500));
+}
+
+#[tokio::test]
+async fn settlements_of_one_batch_are_taken_in_order() {
+    let stage = Stage::new().await;
+    let (first, second) = (new("e", 0), new("f", 1));
+    let mut claims = Vec::new();
+    for (token, trigger) in [(7, &first), (8, &second)] {
+        claims.push(stage.sending(trigger, token).await);
+    }
+
+    let settled = stage
+        .store
+        .settle(&[
+            retry(claims[0], 7, 5, true),
+            sent(claims[1], 8),
+            done(claims[0], 7, Outcome::Sent, Reason::None),
+        ])
+        .await
+        .expect("a settle");
+
+    assert!(matches!(settled[0], Settled::Retrying(_)));
+    assert_eq!(settled[1..], [Settled::Recorded, Settled::Lost]);
+    assert!(
+        stage.triggers("e").await.is_empty(),
+        "a hand-over withdraws what is claimed"
+    );
+    assert_eq!(stage.history().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_retry_reaches_as_far_as_the_session_gives_back() {
+    let stage = Stage::new().await;
+    let trigger: NewTrigger = new("e", 0);
+    stage.put("e", planning(std::slice::from_ref(&trigger))).await;
+    let claims = stage.claim_until(1).await;
+    stage.fire(&claims, 7, &send()).await;
+    stage.settle(retry(claims[0], 7, 600, true)).await;
+
+    let given_back = stage.store.end_session(stage.session).await;
+
+    assert_eq!(given_back.expect("it ends"), 1);
+}
