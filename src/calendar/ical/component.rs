@@ -94,22 +94,18 @@ fn is_of_interest(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// The times of a property, its TZID resolved. An unknown zone is read as the person's own, with a warning.
-pub(super) fn times(
-    property: &Property,
-    component: &str,
-    reading: &mut Reading,
-) -> Vec<Result<Addition, String>> {
-    let zone = property.zone_name().and_then(|tzid| {
-        let zone = reading.zones.resolve(tzid);
-        if zone.is_none() {
-            let name = &property.name;
-            let text = format!("unknown time zone `{tzid}` in {name}: read in the person's own zone");
-            reading.warn(component, property.line, &text);
-        }
-        zone
-    });
-    property.times(zone.as_ref())
+/// The times of a property, its TZID resolved. An unknown zone is an error: a reminder at a guessed hour is worse than
+/// a refusal that names the cure.
+pub(super) fn times(property: &Property, reading: &mut Reading) -> Vec<Result<Addition, String>> {
+    let zone = match property.zone_name() {
+        None => None,
+        Some(tzid) => match reading.zones.resolve(tzid) {
+            Some(zone) => Some(zone),
+            None => return vec![Err(unknown_zone(tzid, &property.name))],
+        },
+    };
+    let times = property.times(zone.as_ref()).into_iter();
+    times.map(|time| time.map_err(|text| unreadable(property, &text))).collect()
 }
 
 struct Reader<'a> {
@@ -174,10 +170,10 @@ impl Reader<'_> {
 
     /// A time without which the component means nothing.
     fn needed(&mut self, property: &Property) -> Result<Moment, String> {
-        let first = times(property, self.kind, self.reading).into_iter().next();
+        let first = times(property, self.reading).into_iter().next();
         match first {
             Some(Ok(time)) => Ok(time.start),
-            Some(Err(text)) => Err(unreadable(property, &text)),
+            Some(Err(reason)) => Err(reason),
             None => Err(unreadable(property, "")),
         }
     }
@@ -207,19 +203,19 @@ impl Reader<'_> {
     }
 
     fn take_rdate(&mut self, property: &Property) {
-        for time in times(property, self.kind, self.reading) {
+        for time in times(property, self.reading) {
             match time {
                 Ok(time) => self.component.rdates.push(time),
-                Err(text) => self.warn(property, &unreadable(property, &text)),
+                Err(reason) => self.warn(property, &reason),
             }
         }
     }
 
     fn take_exdate(&mut self, property: &Property) {
-        for time in times(property, self.kind, self.reading) {
+        for time in times(property, self.reading) {
             match time {
                 Ok(time) => self.component.exdates.push(time.start),
-                Err(text) => self.warn(property, &unreadable(property, &text)),
+                Err(reason) => self.warn(property, &reason),
             }
         }
     }
@@ -277,6 +273,10 @@ impl Reader<'_> {
     fn warn(&mut self, property: &Property, text: &str) {
         self.reading.warn(self.kind, property.line, text);
     }
+}
+
+fn unknown_zone(tzid: &str, property: &str) -> String {
+    format!("unknown time zone `{tzid}` in {property}: use an IANA name, or send its VTIMEZONE along")
 }
 
 fn unreadable(property: &Property, text: &str) -> String {

@@ -267,22 +267,18 @@ fn limits_are_told() {
 }
 
 #[test]
-fn z06_an_unknown_zone_degrades_its_event_alone() {
+fn z06_an_unknown_zone_costs_its_event_alone() {
     let calendar = calendar(
         &(vevent(&["UID:a", "DTSTART;TZID=Customized Time Zone:20261201T090000"])
             + &vevent(&["UID:b", "DTSTART:20261201T090000Z"])),
     );
-    assert_eq!(calendar.events.len(), 2);
+    assert_eq!(calendar.events.len(), 1);
+    let rejection = &calendar.rejected[0];
+    assert_eq!((rejection.uid.as_deref(), rejection.component.as_str()), (Some("a"), "VEVENT"));
     assert!(
-        only(&calendar)
-            .start
-            .as_ref()
-            .is_some_and(|start| start.zone.is_none())
-    );
-    assert!(
-        calendar.warnings[0].contains("`Customized Time Zone` in DTSTART"),
-        "{:?}",
-        calendar.warnings
+        rejection.reason.contains("unknown time zone `Customized Time Zone` in DTSTART"),
+        "{}",
+        rejection.reason
     );
 }
 

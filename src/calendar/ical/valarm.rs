@@ -172,7 +172,7 @@ fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<Alarm, String
 fn read_trigger(property: &Property, reading: &mut Reading) -> Result<AlarmTrigger, String> {
     if property.raw.starts_with(|first: char| first.is_ascii_digit())
         && let Some(time) = property.as_time()
-        && let Some(Ok(time)) = component::times(&time, "VALARM", reading).into_iter().next()
+        && let Some(Ok(time)) = component::times(&time, reading).into_iter().next()
     {
         return Ok(AlarmTrigger::Absolute(time.start));
     }
