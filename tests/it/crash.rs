@@ -38,7 +38,7 @@ async fn lock(home: &Home) -> SqliteConnection {
         .await
         .expect("the database can be opened");
     connection
-        .execute("PRAGMA busy_timeout = 30000; BEGIN IMMEDIATE")
+        .execute("PRAGMA journal_mode = WAL; BEGIN IMMEDIATE")
         .await
         .expect("the database can be locked");
     connection
@@ -159,7 +159,7 @@ async fn killed_while_a_migration_waits_it_starts_from_nothing() {
 
 #[tokio::test]
 async fn killed_at_any_moment_of_its_first_start_it_starts_again() {
-    for milliseconds in [2, 10, 25, 50, 80, 120] {
+    for milliseconds in [1, 2, 4, 6, 8, 10, 12, 15, 20, 30] {
         let mut node = Home::new().launch();
         killed_after(&mut node, milliseconds).await;
         node.start_again().await;
