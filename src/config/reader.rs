@@ -83,18 +83,18 @@ impl Reader {
             _ => key.to_owned(),
         };
         let section = format!("{key}.");
-        let nearest = self.defaults.keys().max_by(|a, b| {
-            let likeness = |known: &str| strsim::jaro_winkler(known, key);
-            likeness(a).total_cmp(&likeness(b))
-        });
+        let nearest = self
+            .defaults
+            .keys()
+            .max_by(|a, b| likeness(a, key).total_cmp(&likeness(b, key)));
         let problem = match nearest {
             _ if self.defaults.keys().any(|known| known.starts_with(&section)) => {
                 "is a section: set the keys in it".to_owned()
             }
-            Some(known) if strsim::jaro_winkler(known, key) > 0.8 => {
+            Some(known) if likeness(known, key) > 0.5 => {
                 format!("unknown key: did you mean `{}`?", spell(known))
             }
-            _ => "unknown key: `carillon check --print` lists those that exist".to_owned(),
+            _ => "unknown key: config/carillon.toml lists those that exist".to_owned(),
         };
         Complaint {
             key: key.to_owned(),
@@ -286,6 +286,17 @@ fn unreadable(path: &Path, error: &config::ConfigError) -> Complaint {
         value: None,
         origin: Origin::File(path.display().to_string()),
         problem: lines.join(" "),
+    }
+}
+
+/// How alike two keys are, from 0 to 1. Sections and names count apart: a long path in common would make all alike.
+fn likeness(known: &str, key: &str) -> f64 {
+    use strsim::normalized_damerau_levenshtein as alike;
+    match (known.rsplit_once('.'), key.rsplit_once('.')) {
+        (Some((known_section, known_name)), Some((section, name))) => {
+            alike(known_section, section) * alike(known_name, name)
+        }
+        _ => alike(known, key),
     }
 }
 

@@ -92,6 +92,15 @@ fn an_unknown_variable_is_refused_with_its_likely_name() {
 }
 
 #[test]
+fn nothing_is_suggested_that_is_not_alike() {
+    let text = complaints(from_environment(&[("CARILLON__POLICIES__MIN_INTERVAL", "1s")]));
+    assert!(
+        text.ends_with("config/carillon.toml lists those that exist"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_section_cannot_be_a_value() {
     assert!(complaints(from_file("http = 5\n")).contains("is a section"));
     assert!(complaints(from_environment(&[("CARILLON__STORE", "x")])).contains("is a section"));
