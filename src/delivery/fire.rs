@@ -134,37 +134,35 @@ impl FireJudge {
             .filter(|firing| self.is_too_late(firing, now))
             .map(|it| it.place);
         if first_missed.is_some() {
-            let all_late =
-                Place::just_before(now - TimeDelta::from_std(self.lateness.most).unwrap_or_default());
-            next = series.next(&all_late.max(place))?;
+            // Whatever was promised so long ago is too late, without looking at each.
+            let most = TimeDelta::from_std(self.lateness.most).unwrap_or_default();
+            served_through = Place::just_before(now - most).max(place);
+            next = series.next(&served_through)?;
         }
-        let mut last_missed = first_missed;
         for _ in 0..STEPPED_OVER {
             let Some(firing) = next.as_ref() else { break };
-            if self.is_too_late(firing, now) {
-                last_missed = Some(firing.place);
-            } else if !candidate
+            let handed_over = candidate
                 .handed_over
-                .contains(&self.lateness.trigger(wish, firing).id())
-            {
+                .contains(&self.lateness.trigger(wish, firing).id());
+            if !handed_over && !self.is_too_late(firing, now) {
                 break;
             }
             served_through = firing.place;
-            next = series.next(&firing.place)?;
+            next = series.next(&served_through)?;
         }
         let missed = first_missed.map(|first| -> Result<Record, GaveUp> {
-            let last = last_missed.unwrap_or(first);
-            let count = series.count(&place, &last, COUNTED)?;
+            let count = series.count(&place, &served_through, COUNTED)?;
+            let (outcome, reason) = (Outcome::Missed, Reason::Outage);
             Ok(Record {
                 wish: wish.clone(),
                 place: first,
-                outcome: Outcome::Missed,
-                reason: Reason::Outage,
+                outcome,
+                reason,
                 count,
             })
         });
         Ok(Succession {
-            served_through: served_through.max(last_missed.unwrap_or(place)),
+            served_through,
             successor: next.map(|firing| self.lateness.trigger(wish, &firing)),
             missed: missed.transpose()?,
         })

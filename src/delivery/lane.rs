@@ -210,7 +210,9 @@ impl Lane {
             return;
         };
         self.shared.armed.arm(&checked.claimed);
-        self.shared.metrics.claims(ClaimResult::Claimed, checked.claimed.len());
+        self.shared
+            .metrics
+            .claims(ClaimResult::Claimed, checked.claimed.len());
         let lost = claims
             .len()
             .saturating_sub(checked.granted.len() + checked.concluded.len());

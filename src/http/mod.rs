@@ -43,6 +43,9 @@ use crate::ready::Readiness;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
 
+/// How long requests under way may take once the node drains.
+const DRAIN: Duration = Duration::from_secs(30);
+
 /// How the API is reached.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -143,7 +146,8 @@ fn guarded_routes() -> Router<Shared> {
         .route("/-/reload", post(probes::reload))
 }
 
-/// Answers until `shutdown` drains, then finishes the requests under way; returns at once when it stops.
+/// Answers until `shutdown` drains, then finishes the requests under way, but no longer than [`DRAIN`]; returns at once
+/// when it stops.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) -> std::io::Result<()> {
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
@@ -152,8 +156,13 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) ->
     });
     let drained = shutdown.soft.clone().cancelled_owned();
     let serving = axum::serve(listener, router).with_graceful_shutdown(drained);
+    let out_of_patience = async {
+        shutdown.soft.cancelled().await;
+        // An error means that the time is up; either way it is over.
+        let _ = tokio::time::timeout(DRAIN, shutdown.hard.cancelled()).await;
+    };
     tokio::select! {
         served = std::future::IntoFuture::into_future(serving) => served,
-        () = shutdown.hard.cancelled() => Ok(()),
+        () = out_of_patience => Ok(()),
     }
 }

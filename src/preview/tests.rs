@@ -1,3 +1,5 @@
+use chrono::TimeDelta;
+use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
@@ -181,4 +183,39 @@ fn a_whole_calendar_in_one_file_is_read() {
         firings(&seen(&many, |options| options.limit = 5_000)).len(),
         2_000
     );
+}
+
+/// A sound calendar, and what is done to it.
+fn mutated() -> impl Strategy<Value = Vec<u8>> {
+    let texts: Vec<String> = CASES
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter_map(|case| case["ics"].as_str().map(str::to_owned))
+        .collect();
+    let edit = (any::<prop::sample::Index>(), any::<u8>(), 0usize..12, 0u8..4);
+    (prop::sample::select(texts), prop::collection::vec(edit, 1..8)).prop_map(|(text, edits)| {
+        let mut bytes = text.into_bytes();
+        for (at, byte, length, kind) in edits {
+            let at = at.index(bytes.len());
+            let end = (at + length).min(bytes.len());
+            match kind {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                2 if end - at < bytes.len() => drop(bytes.drain(at..end)),
+                _ => {
+                    let copy = bytes[at..end].to_vec();
+                    bytes.splice(at..at, copy);
+                }
+            }
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_or_the_search_panic(bytes in mutated(), minutes in 0i64..5_000_000) {
+        let at = "2020-01-01T00:00:00Z".parse::<DateTime<Utc>>().expect("an instant") + TimeDelta::minutes(minutes);
+        let _ = preview(&bytes, &options("Europe/Berlin", at, 3));
+    }
 }

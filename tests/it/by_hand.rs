@@ -42,8 +42,19 @@ pub struct Hand {
 }
 
 impl Hand {
-    /// Starts a node on the database in `folder`, with further configuration as environment variables.
+    /// Starts a node on the database in `folder`, with further configuration as environment variables. Its messages
+    /// stay in the outbox.
     pub async fn start(folder: &Path, clock: &Arc<ManualClock>, environment: &[(&str, &str)]) -> Self {
+        Self::start_through(folder, clock, environment, None).await
+    }
+
+    /// The same with another way out than the outbox.
+    pub async fn start_through(
+        folder: &Path,
+        clock: &Arc<ManualClock>,
+        environment: &[(&str, &str)],
+        channel: Option<Arc<dyn Channel>>,
+    ) -> Self {
         let environment = environment
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -53,14 +64,12 @@ impl Hand {
         let store = SqliteStore::open(&path, Arc::clone(&shared_clock), Options::default())
             .await
             .expect("the store opens");
-        let outbox: Arc<dyn Channel> = Arc::new(OutboxChannel::new(
-            settings.letterhead.clone(),
-            Arc::clone(&shared_clock),
-        ));
+        let outbox = OutboxChannel::new(settings.letterhead.clone(), Arc::clone(&shared_clock));
+        let channel = channel.unwrap_or_else(|| Arc::new(outbox));
         let parts = Parts {
             store: Arc::new(store),
             clock: shared_clock,
-            channels: BTreeMap::from([(ChannelKind::Email, outbox)]),
+            channels: BTreeMap::from([(ChannelKind::Email, channel)]),
             renderer: Renderer::new(None).expect("the built-in templates are right"),
             metrics: Arc::new(Metrics::new()),
             ready: Readiness::new(),
@@ -85,16 +94,11 @@ impl Hand {
 
     /// Creates or replaces an owner with an address.
     pub async fn owner(&self, id: &str, time_zone: &str) {
-        let owner = Owner {
-            id: OwnerId(id.to_owned()),
-            email: Some(format!("{id}@example.com")),
-            addresses: Vec::new(),
-            phone: None,
-            time_zone: time_zone.to_owned(),
-            locale: "en".to_owned(),
-            enabled: true,
-            muted: Vec::new(),
-        };
+        self.put_owner(owner(id, time_zone)).await;
+    }
+
+    /// Creates or replaces an owner.
+    pub async fn put_owner(&self, owner: Owner) {
         self.node.changes.put_owner(owner).await.expect("the store works");
     }
 
@@ -172,4 +176,18 @@ impl Hand {
 /// The instant of an RFC 3339 text.
 pub fn instant(text: &str) -> DateTime<Utc> {
     DateTime::parse_from_rfc3339(text).expect("RFC 3339").to_utc()
+}
+
+/// An owner with an address.
+pub fn owner(id: &str, time_zone: &str) -> Owner {
+    Owner {
+        id: OwnerId(id.to_owned()),
+        email: Some(format!("{id}@example.com")),
+        addresses: Vec::new(),
+        phone: None,
+        time_zone: time_zone.to_owned(),
+        locale: "en".to_owned(),
+        enabled: true,
+        muted: Vec::new(),
+    }
 }

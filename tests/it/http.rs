@@ -1,6 +1,7 @@
 //! The API, called without a socket: real routes on a real store, in a time that the test moves.
 
 mod changes;
+mod ending;
 mod events;
 mod guard;
 mod owners;

@@ -7,6 +7,7 @@ mod bad_input;
 mod by_hand;
 mod config;
 mod crash;
+mod delivery;
 mod harness;
 mod http;
 mod journey;

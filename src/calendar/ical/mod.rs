@@ -68,7 +68,7 @@ pub struct IcalError {
 pub struct Limits {
     /// Bytes.
     pub bytes: usize,
-    /// Components of any kind.
+    /// Components besides the VCALENDAR around them, VALARMs and the parts of VTIMEZONEs.
     pub components: usize,
 }
 

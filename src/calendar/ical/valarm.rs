@@ -28,6 +28,7 @@ const NEVER: &str = "19760401T005545Z";
 
 /// Reads the alarms of the component at `index` into it.
 pub(super) fn read_all(blocks: &[Block], index: usize, component: &mut Component, reading: &mut Reading) {
+    let event = component::uid(&blocks[index]).unwrap_or_default();
     let mut acknowledged: Vec<(String, DateTime<Utc>)> = Vec::new();
     let own = blocks
         .iter()
@@ -43,7 +44,7 @@ pub(super) fn read_all(blocks: &[Block], index: usize, component: &mut Component
         match read {
             Ok(alarm) if component.alarms.iter().any(|known| is_same(known, &alarm)) => {}
             Ok(alarm) => component.alarms.push(alarm),
-            Err(reason) => leave_out(component, source, reason, reading),
+            Err(reason) => leave_out(component, &event, (source, reason), reading),
         }
     }
     for alarm in &mut component.alarms {
@@ -62,18 +63,22 @@ fn is_same(one: &Alarm, other: &Alarm) -> bool {
         && (one.repeat, one.every) == (other.repeat, other.every)
 }
 
-fn leave_out(component: &mut Component, source: Source<'_>, reason: String, reading: &mut Reading) {
+fn leave_out(
+    component: &mut Component,
+    event: &str,
+    (source, reason): (Source<'_>, String),
+    reading: &mut Reading,
+) {
     let line = source.block.line;
-    let named = source
+    let alarm = source
         .uid
         .as_ref()
-        .map_or(String::new(), |uid| format!("alarm `{uid}` left out: "));
-    let prefix = if named.is_empty() {
-        "alarm left out: "
-    } else {
-        &named
-    };
-    reading.warn("VALARM", line, &format!("{prefix}{reason}"));
+        .map_or("alarm".to_owned(), |uid| format!("alarm `{uid}`"));
+    reading.warn(
+        "VALARM",
+        line,
+        &format!("{alarm} of `{event}` left out: {reason}"),
+    );
     component.unreadable.push(UnreadableAlarm {
         identity: source.uid,
         action: Some(source.action).filter(|action| !action.is_empty()),

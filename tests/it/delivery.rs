@@ -1,0 +1,533 @@
+//! From a change to history on one node driven by hand: how series go on, what is recorded of what is not sent, and
+//! what an outage, an edit, a second copy or a stepped clock does to a reminder.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use carillon::channel::Blame;
+use carillon::channel::Channel;
+use carillon::channel::Deadline;
+use carillon::channel::Message;
+use carillon::channel::Report;
+use carillon::clock::Clock;
+use carillon::clock::ManualClock;
+use carillon::store::Delivery;
+use carillon::store::Owner;
+use carillon::trigger::ChannelKind;
+use carillon::trigger::outcome::Outcome;
+use carillon::trigger::outcome::Reason;
+use chrono::TimeDelta;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::by_hand::Hand;
+use crate::by_hand::instant;
+use crate::by_hand::owner;
+
+const NOW: &str = "2026-12-01T08:00:00Z";
+
+/// An event with these lines and an e-mail alarm at its start.
+fn event(uid: &str, lines: &str) -> Option<String> {
+    let lines = lines.replace('\n', "\r\n");
+    Some(format!(
+        "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//carillon//test//EN\r\nBEGIN:VEVENT\r\nUID:{uid}\r\n\
+         DTSTAMP:20261101T000000Z\r\n{lines}\r\nSUMMARY:Tea\r\nBEGIN:VALARM\r\nACTION:EMAIL\r\nTRIGGER:PT0S\r\n\
+         SUMMARY:x\r\nDESCRIPTION:x\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+    ))
+}
+
+struct Scene {
+    _folder: TempDir,
+    clock: Arc<ManualClock>,
+    hand: Hand,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        Self::through(None).await
+    }
+
+    async fn through(channel: Option<Arc<dyn Channel>>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let clock = Arc::new(ManualClock::at(instant(NOW)));
+        let hand = Hand::start_through(folder.path(), &clock, &[], channel).await;
+        hand.owner("anna", "Europe/Berlin").await;
+        Self {
+            _folder: folder,
+            clock,
+            hand,
+        }
+    }
+
+    /// The node dies; after `outage` it starts again.
+    async fn crash(self, outage: Duration) -> Self {
+        let Self {
+            _folder: folder,
+            clock,
+            hand,
+        } = self;
+        drop(hand);
+        clock.advance(outage);
+        let hand = Hand::start(folder.path(), &clock, &[]).await;
+        Self {
+            _folder: folder,
+            clock,
+            hand,
+        }
+    }
+
+    async fn outcomes(&self) -> Vec<(String, Outcome, Reason)> {
+        self.hand.history("anna").await.iter().map(brief).collect()
+    }
+}
+
+fn brief(row: &Delivery) -> (String, Outcome, Reason) {
+    (
+        row.place.trigger_at.format("%d %H:%M").to_string(),
+        row.outcome,
+        row.reason,
+    )
+}
+
+fn sent(at: &str) -> (String, Outcome, Reason) {
+    (at.to_owned(), Outcome::Sent, Reason::None)
+}
+
+#[tokio::test]
+async fn a_series_goes_on_from_firing_to_firing() {
+    let mut scene = Scene::new().await;
+    scene
+        .hand
+        .change(
+            "e",
+            "anna",
+            event("e", "DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY;COUNT=3"),
+        )
+        .await;
+    scene.hand.advance(TimeDelta::days(5)).await;
+    assert_eq!(
+        scene.outcomes().await,
+        [sent("01 09:00"), sent("02 09:00"), sent("03 09:00")]
+    );
+}
+
+#[tokio::test]
+async fn a_series_goes_on_when_a_firing_cannot_be_sent() {
+    let mut scene = Scene::new().await;
+    scene
+        .hand
+        .put_owner(Owner {
+            email: None,
+            ..owner("anna", "UTC")
+        })
+        .await;
+    scene
+        .hand
+        .change(
+            "e",
+            "anna",
+            event("e", "DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY;COUNT=2"),
+        )
+        .await;
+    scene.hand.advance(TimeDelta::hours(2)).await;
+    scene.hand.owner("anna", "UTC").await;
+    scene.hand.advance(TimeDelta::days(2)).await;
+    let failed = ("01 09:00".to_owned(), Outcome::Failed, Reason::NoAddress);
+    assert_eq!(scene.outcomes().await, [failed, sent("02 09:00")]);
+}
+
+#[tokio::test]
+async fn the_owners_and_the_events_wishes_are_looked_at_when_it_fires() {
+    let mut scene = Scene::new().await;
+    scene
+        .hand
+        .change(
+            "e",
+            "anna",
+            event("e", "DTSTART:20261201T090000Z\nRRULE:FREQ=HOURLY;COUNT=3"),
+        )
+        .await;
+    scene
+        .hand
+        .put_owner(Owner {
+            muted: vec![ChannelKind::Email],
+            ..owner("anna", "UTC")
+        })
+        .await;
+    scene.hand.advance(TimeDelta::minutes(90)).await;
+    scene
+        .hand
+        .put_owner(Owner {
+            enabled: false,
+            ..owner("anna", "UTC")
+        })
+        .await;
+    scene.hand.advance(TimeDelta::hours(1)).await;
+    scene.hand.owner("anna", "UTC").await;
+    scene.hand.advance(TimeDelta::hours(1)).await;
+    let muted = ("01 09:00".to_owned(), Outcome::Suppressed, Reason::Muted);
+    let disabled = ("01 10:00".to_owned(), Outcome::Suppressed, Reason::Disabled);
+    assert_eq!(scene.outcomes().await, [muted, disabled, sent("01 11:00")]);
+}
+
+#[tokio::test]
+async fn after_an_outage_what_is_of_use_is_sent_and_what_is_not_is_counted() {
+    let scene = Scene::new().await;
+    let series = "DTSTART:20261201T090000Z\nDURATION:PT45M\nRRULE:FREQ=HOURLY;COUNT=9";
+    scene.hand.change("e", "anna", event("e", series)).await;
+    let mut scene = scene.crash(Duration::from_secs(5 * 3600 + 30 * 60)).await;
+    scene.hand.advance(TimeDelta::hours(5)).await;
+    let rows = scene.hand.history("anna").await;
+    let told: Vec<_> = rows
+        .iter()
+        .map(|row| (brief(row).0, row.outcome, row.count))
+        .collect();
+    let expected = [
+        ("01 09:00", Outcome::Expired, 1),
+        ("01 10:00", Outcome::Missed, 3),
+        ("01 13:00", Outcome::Sent, 1),
+        ("01 14:00", Outcome::Sent, 1),
+        ("01 15:00", Outcome::Sent, 1),
+        ("01 16:00", Outcome::Sent, 1),
+        ("01 17:00", Outcome::Sent, 1),
+    ];
+    let mut told: Vec<_> = told
+        .iter()
+        .map(|(at, outcome, count)| (at.as_str(), *outcome, *count))
+        .collect();
+    told.sort_by_key(|(at, _, _)| (*at).to_owned());
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn an_outage_of_a_year_costs_one_row() {
+    let scene = Scene::new().await;
+    scene
+        .hand
+        .change(
+            "e",
+            "anna",
+            event("e", "DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY"),
+        )
+        .await;
+    let mut scene = scene.crash(Duration::from_secs(365 * 86_400)).await;
+    scene.hand.advance(TimeDelta::hours(2)).await;
+    let rows = scene.hand.history("anna").await;
+    let missed: Vec<_> = rows
+        .iter()
+        .filter(|row| row.outcome == Outcome::Missed)
+        .map(|row| row.count)
+        .collect();
+    assert_eq!(missed, [364]);
+    assert_eq!(rows.iter().filter(|row| row.outcome == Outcome::Sent).count(), 1);
+}
+
+#[tokio::test]
+async fn an_edit_after_the_send_sends_nothing_again_and_a_move_sends_again() {
+    let mut scene = Scene::new().await;
+    let at_nine = "DTSTART:20261201T090000Z\nDURATION:PT4H";
+    scene.hand.change("e", "anna", event("e", at_nine)).await;
+    scene.hand.advance(TimeDelta::minutes(62)).await;
+    scene
+        .hand
+        .change("e", "anna", event("e", &format!("{at_nine}\nLOCATION:Garden")))
+        .await;
+    scene.hand.advance(TimeDelta::minutes(2)).await;
+    assert_eq!(scene.outcomes().await, [sent("01 09:00")]);
+    scene
+        .hand
+        .change("e", "anna", event("e", "DTSTART:20261201T100000Z\nDURATION:PT4H"))
+        .await;
+    scene.hand.change("e", "anna", event("e", at_nine)).await;
+    scene.hand.advance(TimeDelta::hours(2)).await;
+    assert_eq!(
+        scene.outcomes().await,
+        [sent("01 09:00")],
+        "moved back, nothing new"
+    );
+    scene
+        .hand
+        .change("e", "anna", event("e", "DTSTART:20261201T120000Z\nDURATION:PT4H"))
+        .await;
+    scene.hand.advance(TimeDelta::hours(2)).await;
+    assert_eq!(scene.outcomes().await, [sent("01 09:00"), sent("01 12:00")]);
+}
+
+#[tokio::test]
+async fn deleting_and_sending_the_same_event_again_does_not_remind_twice() {
+    let mut scene = Scene::new().await;
+    let nine = event("e", "DTSTART:20261201T090000Z\nDURATION:PT4H");
+    scene.hand.change("e", "anna", nine.clone()).await;
+    scene.hand.advance(TimeDelta::minutes(62)).await;
+    scene.hand.change("e", "anna", None).await;
+    scene.hand.change("e", "anna", nine).await;
+    scene.hand.advance(TimeDelta::hours(1)).await;
+    assert_eq!(
+        scene
+            .outcomes()
+            .await
+            .iter()
+            .filter(|row| row.1 == Outcome::Sent)
+            .count(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn what_is_past_when_it_is_asked_for_is_recorded_and_not_sent() {
+    let mut scene = Scene::new().await;
+    scene
+        .hand
+        .change(
+            "old",
+            "anna",
+            event("old", "DTSTART:20261201T073000Z\nDURATION:PT4H"),
+        )
+        .await;
+    scene
+        .hand
+        .change(
+            "new",
+            "anna",
+            event("new", "DTSTART:20261201T075700Z\nDURATION:PT4H"),
+        )
+        .await;
+    let ten_years = "DTSTART:20161201T073000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY";
+    scene
+        .hand
+        .change("series", "anna", event("series", ten_years))
+        .await;
+    scene.hand.advance(TimeDelta::hours(1)).await;
+    let past = ("01 07:30".to_owned(), Outcome::Suppressed, Reason::Past);
+    assert_eq!(scene.outcomes().await, [past, sent("01 07:57")]);
+}
+
+#[tokio::test]
+async fn two_calendars_with_the_same_event_remind_once_as_long_as_one_holds_it() {
+    let mut scene = Scene::new().await;
+    let series = event("shared", "DTSTART:20261201T090000Z\nRRULE:FREQ=HOURLY;COUNT=3");
+    scene.hand.change("work", "anna", series.clone()).await;
+    scene.hand.change("home", "anna", series).await;
+    scene.hand.advance(TimeDelta::minutes(90)).await;
+    scene.hand.change("work", "anna", None).await;
+    scene.hand.advance(TimeDelta::minutes(60)).await;
+    assert_eq!(scene.outcomes().await, [sent("01 09:00"), sent("01 10:00")]);
+    scene.hand.change("home", "anna", None).await;
+    scene.hand.advance(TimeDelta::hours(2)).await;
+    assert_eq!(scene.outcomes().await.len(), 2);
+}
+
+#[tokio::test]
+async fn floating_and_all_day_events_follow_the_owner_to_another_zone() {
+    let mut scene = Scene::new().await;
+    scene
+        .hand
+        .change("f", "anna", event("f", "DTSTART:20261201T120000"))
+        .await;
+    scene
+        .hand
+        .change("d", "anna", event("d", "DTSTART;VALUE=DATE:20261202"))
+        .await;
+    scene.hand.owner("anna", "America/New_York").await;
+    scene.hand.advance(TimeDelta::days(2)).await;
+    assert_eq!(scene.outcomes().await, [sent("01 17:00"), sent("02 05:00")]);
+}
+
+/// Answers as it was told to, then accepts.
+#[derive(Debug)]
+struct Scripted {
+    answers: Mutex<VecDeque<Option<Report>>>,
+    ids: Mutex<Vec<String>>,
+}
+
+impl Scripted {
+    fn new(answers: impl IntoIterator<Item = Option<Report>>) -> Arc<Self> {
+        Arc::new(Self {
+            answers: Mutex::new(answers.into_iter().collect()),
+            ids: Mutex::default(),
+        })
+    }
+}
+
+#[async_trait::async_trait]
+impl Channel for Scripted {
+    async fn send(&self, message: &Message, _deadline: Deadline) -> Report {
+        self.ids.lock().unwrap().push(message.id.clone());
+        let answer = self.answers.lock().unwrap().pop_front();
+        match answer {
+            Some(Some(report)) => report,
+            // The node dies before an answer comes.
+            Some(None) => std::future::pending().await,
+            None => Report::Accepted {
+                reply: "queued".to_owned(),
+                kept: None,
+            },
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn permits(&self) -> usize {
+        4
+    }
+}
+
+fn refused(of: Blame) -> Option<Report> {
+    Some(Report::Transient {
+        error: "451 later".to_owned(),
+        of,
+        retry_after: None,
+    })
+}
+
+#[tokio::test]
+async fn a_refusal_for_now_is_tried_again_and_a_relay_that_is_down_burns_no_attempt() {
+    let channel = Scripted::new([
+        refused(Blame::Target),
+        refused(Blame::Message),
+        refused(Blame::Target),
+    ]);
+    let mut scene = Scene::through(Some(channel.clone())).await;
+    scene
+        .hand
+        .change("e", "anna", event("e", "DTSTART:20261201T090000Z\nDURATION:PT4H"))
+        .await;
+    scene.hand.advance(TimeDelta::hours(2)).await;
+    let rows = scene.hand.history("anna").await;
+    assert_eq!(
+        rows.iter()
+            .map(|row| (row.outcome, row.attempts))
+            .collect::<Vec<_>>(),
+        [(Outcome::Sent, 2)]
+    );
+    let late = rows[0].handed_over_at.unwrap() - rows[0].place.trigger_at;
+    assert!(
+        (TimeDelta::minutes(2)..TimeDelta::minutes(6)).contains(&late),
+        "{late}"
+    );
+    assert_eq!(
+        channel
+            .ids
+            .lock()
+            .unwrap()
+            .iter()
+            .collect::<std::collections::BTreeSet<_>>()
+            .len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_retry_never_holds_up_the_next_occurrence_and_ends_with_a_reason() {
+    let channel = Scripted::new((0..50).map(|_| refused(Blame::Message)));
+    let mut scene = Scene::through(Some(channel)).await;
+    let series = "DTSTART:20261201T090000Z\nDURATION:PT4H\nRRULE:FREQ=HOURLY;COUNT=2";
+    scene.hand.change("e", "anna", event("e", series)).await;
+    scene.hand.advance(TimeDelta::hours(12)).await;
+    let ended = |at: &str| (at.to_owned(), Outcome::Failed, Reason::Exhausted);
+    assert_eq!(scene.outcomes().await, [ended("01 09:00"), ended("01 10:00")]);
+    let attempts: Vec<u32> = scene
+        .hand
+        .history("anna")
+        .await
+        .iter()
+        .map(|row| row.attempts)
+        .collect();
+    assert_eq!(attempts, [8, 8]);
+}
+
+#[test]
+fn a_node_that_dies_in_mid_send_sends_again_with_the_same_id() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = Arc::new(ManualClock::at(instant(NOW)));
+    let channel = Scripted::new([None]);
+    let life = tokio::runtime::Runtime::new().expect("a runtime");
+    life.block_on(async {
+        let hand = Hand::start_through(folder.path(), &clock, &[], Some(channel.clone())).await;
+        hand.owner("anna", "UTC").await;
+        hand.change("e", "anna", event("e", "DTSTART:20261201T080100Z\nDURATION:PT1H"))
+            .await;
+        clock.advance(Duration::from_secs(60));
+        let permit = hand.node.lanes[0].permit().await;
+        assert_eq!(hand.node.lanes[0].tick(permit).await, 1);
+        while channel.ids.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    });
+    // With its runtime goes everything that was under way, as with a process.
+    drop(life);
+    let next_life = tokio::runtime::Runtime::new().expect("a runtime");
+    let rows = next_life.block_on(async {
+        let mut hand = Hand::start(folder.path(), &clock, &[]).await;
+        hand.settle_down().await;
+        hand.history("anna").await
+    });
+    assert_eq!(rows.iter().map(brief).collect::<Vec<_>>(), [sent("01 08:01")]);
+    assert_eq!(rows[0].id.to_string(), channel.ids.lock().unwrap()[0]);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_forward_is_noticed_within_a_second() {
+    let scene = Scene::new().await;
+    scene
+        .hand
+        .change("e", "anna", event("e", "DTSTART:20261201T083000Z\nDURATION:PT4H"))
+        .await;
+    let stop = CancellationToken::new();
+    let lane = scene.hand.node.lanes[0].clone();
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { lane.run(stop).await }
+    });
+    // Let the lane fall asleep over its timer, half an hour ahead, before the clock is set.
+    tokio::task::yield_now().await;
+    scene.clock.step_to(instant("2026-12-01T08:30:00Z"));
+    let deadline = carillon::clock::SystemClock.elapsed() + Duration::from_secs(20);
+    while !scene.hand.node.shared.armed.is_empty() {
+        assert!(
+            carillon::clock::SystemClock.elapsed() < deadline,
+            "the timer never fired"
+        );
+        scene.clock.advance(Duration::from_millis(100));
+        tokio::task::yield_now().await;
+    }
+    assert!(
+        scene.clock.now() < instant("2026-12-01T08:30:02Z"),
+        "noticed at {}",
+        scene.clock.now()
+    );
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_million_timers_fit_in_256_mebibytes() {
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+        let pages: u64 = status
+            .split(' ')
+            .nth(1)
+            .and_then(|it| it.parse().ok())
+            .expect("a count of pages");
+        pages * 4096
+    };
+    let before = resident();
+    let armed = carillon::delivery::arm::Armed::default();
+    for number in 0..1_000_000u64 {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        armed.arm(&[carillon::store::Claimed {
+            id: carillon::trigger::TriggerId(id),
+            generation: 1,
+            due_at: instant(NOW) + TimeDelta::milliseconds(i64::try_from(number % 3_600_000).unwrap()),
+            channel: ChannelKind::Email,
+        }]);
+    }
+    assert_eq!(armed.len(), 1_000_000);
+    let grown = resident() - before;
+    assert!(grown < 256 << 20, "{} MiB", grown >> 20);
+}
