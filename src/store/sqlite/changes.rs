@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use chrono::DateTime;
 use chrono::Utc;
+use sqlx::Connection;
 use sqlx::Row;
 use sqlx::SqliteConnection;
 use tracing::error;
@@ -27,7 +28,8 @@ use crate::store::sqlite::groups::GroupKey;
 use crate::store::sqlite::groups::Unreadable;
 use crate::trigger::OwnerId;
 
-/// Applies changes in order, then edits what they touched.
+/// Applies changes in order, then edits what they touched. Where a group turns out to be unreadable, all is done again
+/// without the changes that touch it: a copy is never stored without its triggers.
 pub async fn change(
     conn: &mut SqliteConnection,
     changes: &[Change],
@@ -35,18 +37,51 @@ pub async fn change(
     near: Option<NearClaim>,
     now: DateTime<Utc>,
 ) -> Result<Vec<Result<Changed, StoreError>>, StoreError> {
+    let mut spoilt = BTreeMap::new();
+    // Ends: every further round leaves out at least one more group.
+    loop {
+        let mut savepoint = conn.begin().await?;
+        let (mut results, touched) = copy(&mut savepoint, changes, editor, &spoilt, now).await?;
+        let keys = touched.keys().cloned().collect();
+        let before = spoilt.len();
+        for (key, edited) in edit(&mut savepoint, &keys, editor, near, now).await? {
+            match (edited, &mut results[touched[&key]]) {
+                (Ok(edited), Ok(answer)) => edits::add(answer, edited),
+                (Ok(_), Err(_)) => {}
+                (Err(complaint), _) => {
+                    spoilt.insert(key, complaint);
+                }
+            }
+        }
+        if spoilt.len() == before {
+            savepoint.commit().await?;
+            return Ok(results);
+        }
+        savepoint.rollback().await?;
+    }
+}
+
+/// What each change came to so far, and the last change that touched each group, which answers for it.
+type Copied = (Vec<Result<Changed, StoreError>>, BTreeMap<GroupKey, usize>);
+
+async fn copy(
+    conn: &mut SqliteConnection,
+    changes: &[Change],
+    editor: &dyn Editor,
+    spoilt: &BTreeMap<GroupKey, StoreError>,
+    now: DateTime<Utc>,
+) -> Result<Copied, StoreError> {
     let mut results = Vec::with_capacity(changes.len());
     let mut known = HashSet::new();
-    // The last change that touched a group answers for what becomes of it.
-    let mut touched: BTreeMap<GroupKey, usize> = BTreeMap::new();
+    let mut touched = BTreeMap::new();
     for (at, change) in changes.iter().enumerate() {
         let applied = match check(conn, change, &mut known).await {
-            Ok(()) => apply(conn, change, editor, now).await,
+            Ok(()) => apply(conn, change, editor, spoilt, now).await,
             Err(refusal) => Err(refusal),
         };
         match applied {
-            Ok((acceptance, uids)) => {
-                touched.extend(uids.into_iter().map(|uid| ((change.at.owner.clone(), uid), at)));
+            Ok((acceptance, keys)) => {
+                touched.extend(keys.into_iter().map(|key| (key, at)));
                 results.push(Ok(answer(acceptance)));
             }
             Err(error @ (StoreError::UnknownOwner(_) | StoreError::Corrupt { .. })) => {
@@ -55,16 +90,7 @@ pub async fn change(
             Err(error) => return Err(error),
         }
     }
-    let keys = touched.keys().cloned().collect();
-    for (key, edited) in edit(conn, &keys, editor, near, now).await? {
-        let at = touched[&key];
-        match (edited, &mut results[at]) {
-            (Ok(edited), Ok(answer)) => edits::add(answer, edited),
-            (Err(complaint), result) => *result = Err(complaint),
-            (Ok(_), Err(_)) => {}
-        }
-    }
-    Ok(results)
+    Ok((results, touched))
 }
 
 /// Puts groups right, each by the decision of the editor.
@@ -128,37 +154,38 @@ async fn check(
     Ok(())
 }
 
-/// Writes the copy if the editor takes the change. Returns the UIDs whose groups it touched.
+/// Writes the copy if the editor takes the change. Returns the groups it touched.
 async fn apply(
     conn: &mut SqliteConnection,
     change: &Change,
     editor: &dyn Editor,
+    spoilt: &BTreeMap<GroupKey, StoreError>,
     now: DateTime<Utc>,
-) -> Result<(Acceptance, Vec<String>), StoreError> {
+) -> Result<(Acceptance, BTreeSet<GroupKey>), StoreError> {
     let stored = stored(conn, &change.at).await?;
     let acceptance = editor.accept(stored.as_ref(), change);
     if acceptance != Acceptance::Apply {
-        return Ok((acceptance, Vec::new()));
+        return Ok((acceptance, BTreeSet::new()));
     }
-    let before = stored.map(|copy| copy.uid);
     let after = match &change.body {
-        ChangeBody::Put { uid, ics } => {
-            put(conn, change, (uid, ics), now).await?;
-            Some(uid.clone())
-        }
-        ChangeBody::Delete => {
-            bury(conn, change, now).await?;
-            None
-        }
+        ChangeBody::Put { uid, .. } => Some(uid.clone()),
+        ChangeBody::Delete => None,
     };
     // The tombstone of what was never seen has no UID and so no group.
-    let mut uids: Vec<_> = before
+    let uids = stored
+        .map(|copy| copy.uid)
         .into_iter()
         .chain(after)
-        .filter(|uid| !uid.is_empty())
-        .collect();
-    uids.dedup();
-    Ok((acceptance, uids))
+        .filter(|uid| !uid.is_empty());
+    let keys: BTreeSet<GroupKey> = uids.map(|uid| (change.at.owner.clone(), uid)).collect();
+    if let Some(complaint) = keys.iter().find_map(|key| spoilt.get(key)) {
+        return Err(groups::again(complaint));
+    }
+    match &change.body {
+        ChangeBody::Put { uid, ics } => put(conn, change, (uid, ics), now).await?,
+        ChangeBody::Delete => bury(conn, change, now).await?,
+    }
+    Ok((acceptance, keys))
 }
 
 async fn stored(conn: &mut SqliteConnection, at: &EventKey) -> Result<Option<EventCopy>, StoreError> {

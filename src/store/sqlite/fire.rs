@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use chrono::Utc;
+use sqlx::Connection;
 use sqlx::Row;
 use sqlx::SqliteConnection;
+use tracing::error;
 
 use crate::store::Alarm;
 use crate::store::Candidate;
@@ -44,6 +46,8 @@ use crate::trigger::State;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
 
 /// Who fires, and under which attempt.
 #[derive(Debug, Clone, Copy)]
@@ -58,8 +62,47 @@ pub struct Attempt {
     pub now: DateTime<Utc>,
 }
 
-/// Judges the claims and carries the judgement out.
+/// Judges the claims and carries the judgement out. Where that cannot be written for all of them together, each is tried
+/// alone, and what cannot be written is set aside.
 pub async fn fire_check(
+    conn: &mut SqliteConnection,
+    claims: &[Claimed],
+    attempt: Attempt,
+    judge: &dyn Judge,
+) -> Result<FireCheck, StoreError> {
+    match in_savepoint(conn, claims, attempt, judge).await {
+        Ok(checked) => return Ok(checked),
+        Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
+        Err(cause) => error!(%cause, "a fire-check fails and is split"),
+    }
+    let mut sum = FireCheck::default();
+    for claim in claims {
+        match in_savepoint(conn, std::slice::from_ref(claim), attempt, judge).await {
+            Ok(checked) => {
+                sum.granted.extend(checked.granted);
+                sum.concluded.extend(checked.concluded);
+                sum.claimed.extend(checked.claimed);
+            }
+            Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
+            Err(cause) => ledger::set_aside(conn, &claim.id.0, &cause, attempt.now).await?,
+        }
+    }
+    Ok(sum)
+}
+
+async fn in_savepoint(
+    conn: &mut SqliteConnection,
+    claims: &[Claimed],
+    attempt: Attempt,
+    judge: &dyn Judge,
+) -> Result<FireCheck, StoreError> {
+    let mut savepoint = conn.begin().await?;
+    let checked = check(&mut savepoint, claims, attempt, judge).await?;
+    savepoint.commit().await?;
+    Ok(checked)
+}
+
+async fn check(
     conn: &mut SqliteConnection,
     claims: &[Claimed],
     attempt: Attempt,
@@ -123,6 +166,8 @@ struct Surroundings {
     copies: BTreeMap<GroupKey, Result<Arc<Vec<EventCopy>>, StoreError>>,
     handed_over: BTreeMap<GroupKey, Result<Arc<Vec<TriggerId>>, StoreError>>,
     alarms: HashMap<Wish, Alarm>,
+    /// Groups with a wish that cannot be read. To take it for gone would end its series without a word.
+    spoilt: BTreeMap<GroupKey, StoreError>,
 }
 
 impl Surroundings {
@@ -140,18 +185,24 @@ impl Surroundings {
             *since = groups::oldest([*since, trigger.place.trigger_at].into_iter(), now);
         }
         let since: Vec<_> = since.iter().map(|(key, since)| (key, *since)).collect();
-        Ok(Self {
+        let mut surroundings = Self {
             owners: groups::owners(conn, triggers.iter().map(|trigger| &trigger.wish.owner)).await?,
             copies: shared(groups::copies(conn, &keys).await?),
             handed_over: shared(groups::handed_over(conn, &since).await?),
-            // A wish that cannot be read is like one that is gone: nothing of it is known to have been served.
-            alarms: alarms
-                .into_values()
-                .filter_map(Result::ok)
-                .flatten()
-                .map(|alarm| (alarm.wish.clone(), alarm))
-                .collect(),
-        })
+            alarms: HashMap::new(),
+            spoilt: BTreeMap::new(),
+        };
+        for (key, alarms) in alarms {
+            match alarms {
+                Ok(alarms) => surroundings
+                    .alarms
+                    .extend(alarms.into_iter().map(|alarm| (alarm.wish.clone(), alarm))),
+                Err(complaint) => {
+                    surroundings.spoilt.insert(key, complaint);
+                }
+            }
+        }
+        Ok(surroundings)
     }
 
     /// The trigger with what surrounds it, or why that cannot be read.
@@ -159,6 +210,9 @@ impl Surroundings {
         let id = trigger.id;
         let key = group_of(&trigger);
         let complain = |complaint: &StoreError| (id, groups::again(complaint));
+        if let Some(complaint) = self.spoilt.get(&key) {
+            return Err(complain(complaint));
+        }
         let owner = match self.owners.get(&key.0) {
             Some(owner) => owner.as_ref().map_err(complain)?.clone(),
             None => return Err((id, StoreError::UnknownOwner(key.0))),
@@ -205,11 +259,7 @@ struct Judged {
     granted: Vec<Candidate>,
     /// Those of the granted that are not `sending` yet.
     to_send: Vec<(TriggerId, i64)>,
-    concluded: Vec<(
-        Trigger,
-        crate::trigger::outcome::Outcome,
-        crate::trigger::outcome::Reason,
-    )>,
+    concluded: Vec<(Trigger, Outcome, Reason)>,
     served: HashMap<Wish, Place>,
     successors: Vec<NewTrigger>,
     missed: Vec<Record>,
@@ -310,11 +360,7 @@ async fn start_sending(
 
 async fn delete_claimed(
     conn: &mut SqliteConnection,
-    concluded: &[(
-        Trigger,
-        crate::trigger::outcome::Outcome,
-        crate::trigger::outcome::Reason,
-    )],
+    concluded: &[(Trigger, Outcome, Reason)],
     session: SessionId,
 ) -> Result<(), StoreError> {
     if concluded.is_empty() {

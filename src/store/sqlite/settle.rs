@@ -1,6 +1,8 @@
 //! The settle: what attempts came to, in one transaction. All of a batch is written in a few statements; where they
 //! fail, every settlement is tried alone, so that one row that cannot be written does not hold up the others.
 
+mod plan;
+
 use std::collections::HashMap;
 use std::collections::HashSet;
 
@@ -12,7 +14,6 @@ use sqlx::SqliteConnection;
 use tracing::error;
 
 use crate::store::AttemptEnd;
-use crate::store::Claimed;
 use crate::store::KeptMessage;
 use crate::store::Settled;
 use crate::store::Settlement;
@@ -21,16 +22,14 @@ use crate::store::row::Columns;
 use crate::store::row::list;
 use crate::store::row::millis;
 use crate::store::sqlite::ledger;
-use crate::store::sqlite::ledger::Ending;
 use crate::store::sqlite::ledger::shortened;
 use crate::store::sqlite::sessions;
+use crate::store::sqlite::settle::plan::Held;
+use crate::store::sqlite::settle::plan::Plan;
+use crate::store::sqlite::settle::plan::Retry;
 use crate::trigger::AttemptToken;
-use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
-use crate::trigger::State;
 use crate::trigger::TriggerId;
-use crate::trigger::outcome::Outcome;
-use crate::trigger::outcome::Reason;
 
 /// Settles in order. A batch that names a trigger twice is cut there, since the second settlement must see the first.
 pub async fn settle(
@@ -110,44 +109,6 @@ async fn in_savepoint(
     Ok(settled)
 }
 
-/// What a settlement needs to know of its trigger.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    state: State,
-    channel: ChannelKind,
-    generation: i64,
-    session: Option<SessionId>,
-    token: Option<AttemptToken>,
-    withdrawn: bool,
-    due_at: DateTime<Utc>,
-    /// An earlier attempt, taken for lost, said meanwhile that it was handed over.
-    handed_over: bool,
-}
-
-/// What is to be written.
-#[derive(Default)]
-struct Plan<'s> {
-    /// From trigger rows.
-    endings: Vec<Ending>,
-    /// Of triggers without a row.
-    improvements: Vec<Ending>,
-    /// Rows that end with their own attempt.
-    ended: Vec<(TriggerId, Option<AttemptToken>)>,
-    /// Rows that are free or claimed again, and turn out to have been handed over.
-    overtaken: Vec<TriggerId>,
-    retries: Vec<Retry<'s>>,
-    kept: Vec<(TriggerId, DateTime<Utc>, &'s KeptMessage)>,
-}
-
-struct Retry<'s> {
-    id: TriggerId,
-    token: AttemptToken,
-    session: Option<SessionId>,
-    due_at: DateTime<Utc>,
-    counts: bool,
-    error: &'s str,
-}
-
 async fn write(
     conn: &mut SqliteConnection,
     batch: &[Settlement],
@@ -159,11 +120,11 @@ async fn write(
         .iter()
         .map(|settlement| match held.get(&settlement.id) {
             Some(Ok(held)) => plan.settle(settlement, held, now),
-            Some(Err(())) => Settled::Poisoned,
+            Some(Err(())) => plan.settle_unreadable(settlement, now),
             None => plan.settle_gone(settlement, now),
         })
         .collect();
-    plan.carry_out(conn, now).await?;
+    carry_out(conn, &plan, now).await?;
     Ok(settled)
 }
 
@@ -212,144 +173,20 @@ fn read(columns: &Columns<'_>) -> Result<Held, StoreError> {
     })
 }
 
-impl<'s> Plan<'s> {
-    fn settle(&mut self, settlement: &'s Settlement, held: &Held, now: DateTime<Utc>) -> Settled {
-        let own = held.generation == settlement.generation;
-        match held.state {
-            State::Sending if own && held.token == Some(settlement.token) => {
-                self.settle_own(settlement, held, now)
-            }
-            State::Claimed if own && already_retrying(settlement, held) => {
-                Settled::Retrying(claim(settlement, held))
-            }
-            state => self.settle_late(settlement, state, now),
-        }
+async fn carry_out(
+    conn: &mut SqliteConnection,
+    plan: &Plan<'_>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    ledger::record_endings(conn, &plan.endings, now).await?;
+    ledger::improve(conn, &plan.improvements, now).await?;
+    ledger::delete_sending(conn, &plan.ended).await?;
+    delete_overtaken(conn, &plan.overtaken).await?;
+    retry(conn, &plan.retries).await?;
+    for (id, handed_over_at, kept) in &plan.kept {
+        keep(conn, *id, *handed_over_at, kept).await?;
     }
-
-    fn settle_own(&mut self, settlement: &'s Settlement, held: &Held, now: DateTime<Utc>) -> Settled {
-        let id = settlement.id;
-        match &settlement.end {
-            AttemptEnd::Retry { .. } if held.handed_over => {}
-            AttemptEnd::Retry {
-                due_at,
-                counts,
-                error,
-            } if !held.withdrawn => {
-                self.retries.push(Retry {
-                    id,
-                    token: settlement.token,
-                    session: held.session,
-                    due_at: *due_at,
-                    counts: *counts,
-                    error,
-                });
-                return Settled::Retrying(Claimed {
-                    due_at: *due_at,
-                    ..claim(settlement, held)
-                });
-            }
-            AttemptEnd::Retry { counts, error, .. } => self.endings.push(Ending {
-                detail: error.clone(),
-                attempts: u32::from(*counts),
-                ..Ending::plain(id, Outcome::Cancelled, Reason::Withdrawn)
-            }),
-            AttemptEnd::Done { .. } => {
-                self.endings.extend(ending(settlement));
-                self.keep(settlement, now);
-            }
-        }
-        self.ended.push((id, Some(settlement.token)));
-        Settled::Recorded
-    }
-
-    /// The claim was lost. What was handed over is recorded all the same, and nobody sends it again, unless somebody is
-    /// about to: their own settle will end the row.
-    fn settle_late(&mut self, settlement: &'s Settlement, state: State, now: DateTime<Utc>) -> Settled {
-        if let Some(ending) = late_ending(settlement) {
-            self.endings.push(ending);
-            self.keep(settlement, now);
-            if state != State::Sending {
-                self.overtaken.push(settlement.id);
-            }
-        }
-        Settled::Lost
-    }
-
-    /// Somebody else ended it, or it was withdrawn after it was taken from this attempt.
-    fn settle_gone(&mut self, settlement: &'s Settlement, now: DateTime<Utc>) -> Settled {
-        if let Some(ending) = late_ending(settlement) {
-            self.improvements.push(ending);
-            self.keep(settlement, now);
-        }
-        Settled::Lost
-    }
-
-    fn keep(&mut self, settlement: &'s Settlement, now: DateTime<Utc>) {
-        if let AttemptEnd::Done {
-            kept: Some(kept),
-            handed_over_at,
-            ..
-        } = &settlement.end
-        {
-            self.kept
-                .push((settlement.id, handed_over_at.unwrap_or(now), kept));
-        }
-    }
-
-    async fn carry_out(self, conn: &mut SqliteConnection, now: DateTime<Utc>) -> Result<(), StoreError> {
-        ledger::record_endings(conn, &self.endings, now).await?;
-        ledger::improve(conn, &self.improvements, now).await?;
-        ledger::delete_sending(conn, &self.ended).await?;
-        delete_overtaken(conn, &self.overtaken).await?;
-        retry(conn, &self.retries).await?;
-        for (id, handed_over_at, kept) in &self.kept {
-            keep(conn, *id, *handed_over_at, kept).await?;
-        }
-        Ok(())
-    }
-}
-
-fn claim(settlement: &Settlement, held: &Held) -> Claimed {
-    Claimed {
-        id: settlement.id,
-        generation: settlement.generation,
-        due_at: held.due_at,
-        channel: held.channel,
-    }
-}
-
-/// The same retry was settled before, and the answer was lost.
-fn already_retrying(settlement: &Settlement, held: &Held) -> bool {
-    matches!(settlement.end, AttemptEnd::Retry { due_at, .. } if millis(due_at) == millis(held.due_at))
-}
-
-fn ending(settlement: &Settlement) -> Option<Ending> {
-    match &settlement.end {
-        AttemptEnd::Retry { .. } => None,
-        AttemptEnd::Done {
-            outcome,
-            reason,
-            detail,
-            handed_over_at,
-            ..
-        } => Some(Ending {
-            id: settlement.id,
-            outcome: *outcome,
-            reason: *reason,
-            detail: detail.clone(),
-            attempts: 1,
-            handed_over_at: *handed_over_at,
-        }),
-    }
-}
-
-/// What is worth recording of an attempt that was taken for lost. It was counted when it was.
-fn late_ending(settlement: &Settlement) -> Option<Ending> {
-    let ending = ending(settlement).filter(|ending| ending.outcome.is_hand_over())?;
-    Some(Ending {
-        attempts: 0,
-        ..ending
-    })
+    Ok(())
 }
 
 async fn delete_overtaken(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Result<(), StoreError> {

@@ -58,6 +58,7 @@ async fn an_unreadable_trigger_does_not_stop_a_fire_check() {
         "UPDATE alarm_trigger SET recipient = 'nobody' WHERE event_uid = 'bad'",
         "UPDATE alarm_trigger SET trigger_at = 9223372036854775807 WHERE event_uid = 'bad'",
         "UPDATE alarm_trigger SET repeat = -1 WHERE event_uid = 'bad'",
+        "UPDATE alarm SET recipient = 'nobody' WHERE event_uid = 'bad'",
         "UPDATE event SET changed_at = 9223372036854775807 WHERE uid = 'bad'",
     ] {
         let stage = Stage::new().await;
@@ -106,7 +107,12 @@ async fn an_unreadable_trigger_does_not_stop_a_settle() {
         .await;
 
     assert_eq!(settled.expect("a settle"), [Settled::Poisoned, Settled::Recorded]);
-    assert_eq!(stage.outcome(bad).await, UNREADABLE);
+    let known = stage.outcome(bad).await;
+    assert_eq!(
+        known,
+        Some((Outcome::Sent, Reason::None)),
+        "what was handed over is known all the same"
+    );
 }
 
 #[tokio::test]
@@ -164,6 +170,54 @@ async fn an_unreadable_event_spoils_its_own_change_alone() {
         Err(StoreError::Corrupt { table: "event", .. })
     ));
     assert_eq!(results[1].as_ref().expect("it is applied").planned, 1);
+}
+
+#[tokio::test]
+async fn a_copy_is_not_stored_without_its_triggers() {
+    let stage = Stage::new().await;
+    claimed(&stage).await;
+    stage
+        .damage("UPDATE alarm SET channel = 'pigeon' WHERE event_uid = 'bad'")
+        .await;
+    let editor = Prepared::with("good", planning(&[new("good", 9)]));
+    let second = crate::store::put_under(crate::store::key("second copy"), "bad");
+
+    let results = stage
+        .store
+        .change(&[second, put("good")], &editor, None)
+        .await
+        .expect("the batch is applied");
+
+    assert!(matches!(
+        results[0],
+        Err(StoreError::Corrupt { table: "alarm", .. })
+    ));
+    assert!(
+        stage
+            .store
+            .copies("work", "second copy")
+            .await
+            .expect("a list")
+            .is_empty()
+    );
+    assert_eq!(results[1].as_ref().expect("it is applied").planned, 1);
+}
+
+#[tokio::test]
+async fn a_fire_check_that_cannot_be_written_is_split() {
+    let stage = Stage::new().await;
+    let (claims, bad) = claimed(&stage).await;
+    stage
+        .damage(
+            "CREATE TRIGGER poison BEFORE UPDATE ON alarm_trigger WHEN NEW.event_uid = 'bad'
+             BEGIN SELECT raise(ABORT, 'poison'); END",
+        )
+        .await;
+
+    let checked = stage.fire(&claims, 7, &send()).await;
+
+    assert_eq!(checked.granted.len(), 1);
+    assert_eq!(stage.outcome(bad).await, UNREADABLE);
 }
 
 #[tokio::test]

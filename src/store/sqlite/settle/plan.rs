@@ -1,0 +1,192 @@
+//! What a settle is going to write, decided before anything is written.
+
+use chrono::DateTime;
+use chrono::Utc;
+
+use crate::store::AttemptEnd;
+use crate::store::Claimed;
+use crate::store::KeptMessage;
+use crate::store::Settled;
+use crate::store::Settlement;
+use crate::store::row::millis;
+use crate::store::sqlite::ledger::Ending;
+use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
+use crate::trigger::SessionId;
+use crate::trigger::State;
+use crate::trigger::TriggerId;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
+
+/// What a settlement needs to know of its trigger.
+#[derive(Debug, Clone, Copy)]
+pub struct Held {
+    pub state: State,
+    pub channel: ChannelKind,
+    pub generation: i64,
+    pub session: Option<SessionId>,
+    pub token: Option<AttemptToken>,
+    pub withdrawn: bool,
+    pub due_at: DateTime<Utc>,
+    /// An earlier attempt, taken for lost, said meanwhile that it was handed over.
+    pub handed_over: bool,
+}
+
+/// What is to be written.
+#[derive(Default)]
+pub struct Plan<'s> {
+    /// From trigger rows.
+    pub endings: Vec<Ending>,
+    /// Of triggers without a row.
+    pub improvements: Vec<Ending>,
+    /// Rows that end with their own attempt.
+    pub ended: Vec<(TriggerId, Option<AttemptToken>)>,
+    /// Rows that are free or claimed again, and turn out to have been handed over.
+    pub overtaken: Vec<TriggerId>,
+    pub retries: Vec<Retry<'s>>,
+    pub kept: Vec<(TriggerId, DateTime<Utc>, &'s KeptMessage)>,
+}
+
+pub struct Retry<'s> {
+    pub id: TriggerId,
+    pub token: AttemptToken,
+    pub session: Option<SessionId>,
+    pub due_at: DateTime<Utc>,
+    pub counts: bool,
+    pub error: &'s str,
+}
+
+impl<'s> Plan<'s> {
+    /// What is to be done about a settlement whose trigger has a row.
+    pub fn settle(&mut self, settlement: &'s Settlement, held: &Held, now: DateTime<Utc>) -> Settled {
+        let own = held.generation == settlement.generation;
+        match held.state {
+            State::Sending if own && held.token == Some(settlement.token) => {
+                self.settle_own(settlement, held, now)
+            }
+            State::Claimed if own && already_retrying(settlement, held) => {
+                Settled::Retrying(claim(settlement, held))
+            }
+            state => self.settle_late(settlement, state, now),
+        }
+    }
+
+    fn settle_own(&mut self, settlement: &'s Settlement, held: &Held, now: DateTime<Utc>) -> Settled {
+        let id = settlement.id;
+        match &settlement.end {
+            AttemptEnd::Retry { .. } if held.handed_over => {}
+            AttemptEnd::Retry {
+                due_at,
+                counts,
+                error,
+            } if !held.withdrawn => {
+                self.retries.push(Retry {
+                    id,
+                    token: settlement.token,
+                    session: held.session,
+                    due_at: *due_at,
+                    counts: *counts,
+                    error,
+                });
+                return Settled::Retrying(Claimed {
+                    due_at: *due_at,
+                    ..claim(settlement, held)
+                });
+            }
+            AttemptEnd::Retry { counts, error, .. } => self.endings.push(Ending {
+                detail: error.clone(),
+                attempts: u32::from(*counts),
+                ..Ending::plain(id, Outcome::Cancelled, Reason::Withdrawn)
+            }),
+            AttemptEnd::Done { .. } => {
+                self.endings.extend(ending(settlement));
+                self.keep(settlement, now);
+            }
+        }
+        self.ended.push((id, Some(settlement.token)));
+        Settled::Recorded
+    }
+
+    /// The claim was lost. What was handed over is recorded all the same, and nobody sends it again, unless somebody is
+    /// about to: their own settle will end the row.
+    fn settle_late(&mut self, settlement: &'s Settlement, state: State, now: DateTime<Utc>) -> Settled {
+        if let Some(ending) = late_ending(settlement) {
+            self.endings.push(ending);
+            self.keep(settlement, now);
+            if state != State::Sending {
+                self.overtaken.push(settlement.id);
+            }
+        }
+        Settled::Lost
+    }
+
+    /// Somebody else ended it, or it was withdrawn after it was taken from this attempt.
+    pub fn settle_gone(&mut self, settlement: &'s Settlement, now: DateTime<Utc>) -> Settled {
+        if let Some(ending) = late_ending(settlement) {
+            self.improvements.push(ending);
+            self.keep(settlement, now);
+        }
+        Settled::Lost
+    }
+
+    /// The row was set aside as unreadable; what was handed over is known all the same.
+    pub fn settle_unreadable(&mut self, settlement: &'s Settlement, now: DateTime<Utc>) -> Settled {
+        self.settle_gone(settlement, now);
+        Settled::Poisoned
+    }
+
+    fn keep(&mut self, settlement: &'s Settlement, now: DateTime<Utc>) {
+        if let AttemptEnd::Done {
+            kept: Some(kept),
+            handed_over_at,
+            ..
+        } = &settlement.end
+        {
+            self.kept
+                .push((settlement.id, handed_over_at.unwrap_or(now), kept));
+        }
+    }
+}
+
+fn claim(settlement: &Settlement, held: &Held) -> Claimed {
+    Claimed {
+        id: settlement.id,
+        generation: settlement.generation,
+        due_at: held.due_at,
+        channel: held.channel,
+    }
+}
+
+/// The same retry was settled before, and the answer was lost.
+fn already_retrying(settlement: &Settlement, held: &Held) -> bool {
+    matches!(settlement.end, AttemptEnd::Retry { due_at, .. } if millis(due_at) == millis(held.due_at))
+}
+
+fn ending(settlement: &Settlement) -> Option<Ending> {
+    match &settlement.end {
+        AttemptEnd::Retry { .. } => None,
+        AttemptEnd::Done {
+            outcome,
+            reason,
+            detail,
+            handed_over_at,
+            ..
+        } => Some(Ending {
+            id: settlement.id,
+            outcome: *outcome,
+            reason: *reason,
+            detail: detail.clone(),
+            attempts: 1,
+            handed_over_at: *handed_over_at,
+        }),
+    }
+}
+
+/// What is worth recording of an attempt that was taken for lost. It was counted when it was.
+fn late_ending(settlement: &Settlement) -> Option<Ending> {
+    let ending = ending(settlement).filter(|ending| ending.outcome.is_hand_over())?;
+    Some(Ending {
+        attempts: 0,
+        ..ending
+    })
+}
