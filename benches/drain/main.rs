@@ -12,9 +12,7 @@ use std::time::Duration;
 
 use carillon::clock::Clock;
 use carillon::clock::SystemClock;
-use chrono::DateTime;
 use chrono::TimeDelta;
-use chrono::Utc;
 
 use crate::node::BenchNode;
 use crate::relay::Way;

@@ -18,11 +18,13 @@ use carillon::node::Live;
 use carillon::node::Node;
 use carillon::node::Parts;
 use carillon::node::Running;
+use carillon::ready::Readiness;
 use carillon::shutdown::Shutdown;
 use carillon::store::EventKey;
 use carillon::store::HistoryQuery;
 use carillon::store::Owner;
 use carillon::store::Store;
+use carillon::store::sqlite::Options;
 use carillon::store::sqlite::SqliteStore;
 use carillon::trigger::ChannelKind;
 use carillon::trigger::OwnerId;
@@ -70,9 +72,17 @@ impl BenchNode {
         let settings = settings(sink.as_ref());
         let channel: Arc<dyn Channel> = match settings.smtp.clone() {
             None => Arc::new(NothingChannel),
-            Some(smtp) => Arc::new(EmailChannel::new(smtp, Arc::clone(&clock)).expect("no TLS is asked for")),
+            Some(smtp) => Arc::new(
+                EmailChannel::new(settings.letterhead.clone(), smtp, Arc::clone(&clock))
+                    .expect("no TLS is asked for"),
+            ),
         };
-        let store = SqliteStore::open(&folder.path().join("bench.db"), Arc::clone(&clock)).await;
+        let store = SqliteStore::open(
+            &folder.path().join("bench.db"),
+            Arc::clone(&clock),
+            Options::default(),
+        )
+        .await;
         let store: Arc<dyn Store> = Arc::new(store.expect("a new database can be made"));
         let parts = Parts {
             store: Arc::clone(&store),
@@ -80,6 +90,8 @@ impl BenchNode {
             channels: BTreeMap::from([(ChannelKind::Email, channel)]),
             renderer: Renderer::new(None).expect("the built-in templates are right"),
             metrics: Arc::new(Metrics::new()),
+            ready: Readiness::new(),
+            delivers: true,
         };
         let live = Live::new(&settings);
         let node = Node::assemble(parts, "bench", &live)
