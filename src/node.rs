@@ -195,7 +195,7 @@ impl Node {
         if delivers {
             for lane in lanes {
                 watched(&loops, "delivery", shutdown, move |stop| async move {
-                    lane.run(stop).await
+                    lane.run(stop).await;
                 });
             }
             let planning = Arc::clone(&worker);
@@ -204,7 +204,7 @@ impl Node {
             });
             let cleaning = Arc::clone(&worker);
             watched(&loops, "janitor", shutdown, move |stop| async move {
-                cleaning.clean(&janitor, &stop).await
+                cleaning.clean(&janitor, &stop).await;
             });
         }
         let fails = shutdown.clone();

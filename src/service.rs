@@ -52,14 +52,15 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let metrics = Arc::new(Metrics::new());
     metrics.config_applied(settings.hash());
 
-    let listener = TcpListener::bind(settings.http.listen)
+    let address = settings.http.listen;
+    let listener = TcpListener::bind(address)
         .await
-        .with_context(|| format!("cannot listen on `{}`: set http.listen", settings.http.listen))?;
+        .with_context(|| format!("cannot listen on `{address}`: free it, or set http.listen"))?;
     let path = settings.store.sqlite_path();
     let store: Arc<dyn Store> =
         Arc::new(SqliteStore::open(&path, Arc::clone(&clock), Options::default()).await?);
 
-    let live = Arc::new(Live::new(&settings));
+    let live = Live::new(&settings);
     let ready = Readiness::new();
     let parts = Parts {
         store: Arc::clone(&store),
@@ -76,19 +77,17 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
 
     let planning = plan_again(Arc::clone(&store), changes.clone(), planned_by(&settings));
     let replanning = tokio::spawn(planning);
-    let reload = reloading(
-        settings.clone(),
-        loader,
-        Reloaded {
-            live,
-            levels,
-            metrics: Arc::clone(&metrics),
-            store: Arc::clone(&store),
-            changes: changes.clone(),
-        },
-    );
+    let http = settings.http.clone();
+    tracing::info!("{}", http::where_to_look(http.listen, settings.smtp.is_some()));
+    let reloaded = Reloaded {
+        live,
+        levels,
+        metrics: Arc::clone(&metrics),
+        store: Arc::clone(&store),
+        changes: changes.clone(),
+    };
+    let reload = reloading(settings, loader, reloaded);
     follow_hangups(Arc::clone(&reload))?;
-
     let api = Api {
         store,
         changes,
@@ -97,25 +96,16 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         ready: ready.clone(),
         reload,
     };
-    tracing::info!(
-        "{}",
-        http::where_to_look(settings.http.listen, settings.smtp.is_some())
-    );
-    let serving = tokio::spawn(http::serve(
-        listener,
-        http::router(api, &settings.http),
-        shutdown.clone(),
-    ));
+    let serving = tokio::spawn(http::serve(listener, http::router(api, &http), shutdown.clone()));
 
     shutdown.soft.cancelled().await;
     ready.drain();
     replanning.abort();
     running.drain(&shutdown.hard).await;
     serving.await.context("the API died")?.context("the API failed")?;
-    match shutdown.failure() {
-        Some(reason) => anyhow::bail!("{reason}"),
-        None => Ok(()),
-    }
+    shutdown
+        .failure()
+        .map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
 }
 
 fn channels(
@@ -153,7 +143,7 @@ async fn plan_again(store: Arc<dyn Store>, changes: ChangeHandler, planned_by: S
 
 /// What a reload changes.
 struct Reloaded {
-    live: Arc<Live>,
+    live: Live,
     levels: Levels,
     metrics: Arc<Metrics>,
     store: Arc<dyn Store>,

@@ -33,13 +33,13 @@ const BEAT: Duration = Duration::from_secs(1);
 const RESCUE: Duration = Duration::from_secs(5);
 
 /// How often what is old is deleted.
-const PURGE: Duration = Duration::from_secs(600);
+const PURGE: Duration = Duration::from_mins(10);
 
 /// The pause after a run that failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// A loop counts as stuck when it is silent so much longer than it should be.
-const MARGIN: Duration = Duration::from_secs(60);
+const MARGIN: Duration = Duration::from_mins(1);
 
 /// Rows counted for the backlog at the most.
 const BACKLOG: u32 = 10_000;

@@ -134,7 +134,7 @@ impl Editing<'_> {
             .iter()
             .any(|trigger| trigger.place.trigger_at <= self.now);
         if !waits {
-            let next = self.next(&series, wish, known.is_some(), &mut served_through, draft)?;
+            let next = self.next(&series, wish, &mut served_through, draft)?;
             for trigger in unserved
                 .iter()
                 .filter(|it| next.as_ref().is_none_or(|next| next.place != it.place))
@@ -185,12 +185,12 @@ impl Editing<'_> {
         &self,
         series: &Series<'_>,
         wish: &Wish,
-        known: bool,
         served_through: &mut Option<Place>,
         draft: &mut Draft,
     ) -> Result<Option<Firing>, GaveUp> {
         let floor =
             Place::just_before(self.now - TimeDelta::from_std(self.lateness.grace).unwrap_or_default());
+        let known = self.group.alarms.iter().any(|alarm| alarm.wish == *wish);
         let start = served_through.unwrap_or(Place::FIRST);
         let mut next = series.next(&start)?;
         if let Some(past) = next.as_ref().filter(|firing| firing.place <= floor).cloned() {

@@ -51,7 +51,7 @@ const BATCH: usize = 500;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A loop counts as stuck when it is silent so much longer than it should be.
-const MARGIN: Duration = Duration::from_secs(60);
+const MARGIN: Duration = Duration::from_mins(1);
 
 /// Pauses between tries of a fire-check whose store does not answer.
 const STORE_PAUSE: Duration = Duration::from_millis(200);
@@ -107,6 +107,14 @@ impl Shared {
         let count = self.attempts.fetch_add(1, Ordering::Relaxed);
         AttemptToken((self.session.0 << 32) | i64::from(count))
     }
+}
+
+/// A trigger that passed its fire-check.
+struct Grant {
+    candidate: Candidate,
+    token: AttemptToken,
+    deadline: Deadline,
+    config: ChannelConfig,
 }
 
 /// One channel's loop.
@@ -232,9 +240,13 @@ impl Lane {
             let permit = permits.split(1);
             let config = config.channels.get(&self.kind).cloned();
             if let Some(config) = config {
-                self.shared
-                    .sends
-                    .spawn(self.clone().send(candidate, token, deadline, config, permit));
+                let grant = Grant {
+                    candidate,
+                    token,
+                    deadline,
+                    config,
+                };
+                self.shared.sends.spawn(self.clone().send(grant, permit));
             }
         }
     }
@@ -267,15 +279,9 @@ impl Lane {
         None
     }
 
-    async fn send(
-        self,
-        candidate: Candidate,
-        token: AttemptToken,
-        deadline: Deadline,
-        config: ChannelConfig,
-        permit: Option<OwnedSemaphorePermit>,
-    ) {
-        let end = self.attempt(&candidate, deadline, &config).await;
+    async fn send(self, grant: Grant, permit: Option<OwnedSemaphorePermit>) {
+        let end = self.attempt(&grant).await;
+        let Grant { candidate, token, .. } = grant;
         let trigger = candidate.trigger;
         let settlement = Settlement {
             id: trigger.id,
@@ -288,7 +294,13 @@ impl Lane {
         drop(permit);
     }
 
-    async fn attempt(&self, candidate: &Candidate, deadline: Deadline, config: &ChannelConfig) -> AttemptEnd {
+    async fn attempt(&self, grant: &Grant) -> AttemptEnd {
+        let Grant {
+            candidate,
+            deadline,
+            config,
+            ..
+        } = grant;
         let Shared {
             clock,
             metrics,
@@ -304,7 +316,7 @@ impl Lane {
             }
         };
         let rendered = clock.elapsed();
-        let report = self.channel.send(&message, deadline).await;
+        let report = self.channel.send(&message, *deadline).await;
         let provider = self.channel.name();
         metrics.took(self.kind, provider, Stage::Render, rendered.saturating_sub(began));
         metrics.took(

@@ -7,6 +7,7 @@ use chrono::DateTime;
 use chrono::Utc;
 
 use crate::channel::Blame;
+use crate::channel::Kept;
 use crate::channel::Message;
 use crate::channel::Report;
 use crate::delivery::ChannelConfig;
@@ -31,66 +32,53 @@ pub fn decide(
     config: &ChannelConfig,
     now: DateTime<Utc>,
 ) -> AttemptEnd {
-    match report {
-        Report::Accepted { reply, kept } => AttemptEnd::Done {
-            outcome: Outcome::Sent,
-            reason: Reason::None,
-            detail: cut(&reply),
-            handed_over_at: Some(now),
-            kept: kept.map(|kept| KeptMessage {
-                to: message.to.clone(),
-                subject: message.subject.clone(),
-                text: message.text.clone(),
-                raw: kept.raw,
-            }),
-        },
-        Report::Permanent { error } => over(Outcome::Failed, Reason::Refused, &error),
+    let setback = match report {
+        Report::Accepted { reply, kept } => return accepted(&reply, kept, message, now),
+        Report::Permanent { error } => return over(Outcome::Failed, Reason::Refused, &error),
         Report::InDoubt { error } if config.on_doubt == OnDoubt::Fail => {
-            over(Outcome::InDoubt, Reason::ConnectionLost, &error)
+            return over(Outcome::InDoubt, Reason::ConnectionLost, &error);
         }
-        Report::InDoubt { error } => again(
-            trigger,
-            config,
-            Setback {
-                error,
-                counts: true,
-                retry_after: None,
-                doubt: true,
-            },
-            now,
-        ),
+        Report::InDoubt { error } => Setback {
+            error,
+            counts: true,
+            retry_after: None,
+            doubt: true,
+        },
         Report::Transient {
             error,
             of,
             retry_after,
-        } => {
-            let counts = of == Blame::Message;
-            again(
-                trigger,
-                config,
-                Setback {
-                    error,
-                    counts,
-                    retry_after,
-                    doubt: false,
-                },
-                now,
-            )
-        }
+        } => Setback {
+            error,
+            counts: of == Blame::Message,
+            retry_after,
+            doubt: false,
+        },
         Report::Abandoned => {
             let error = "the time for the attempt ran out before anything was sent".to_owned();
-            again(
-                trigger,
-                config,
-                Setback {
-                    error,
-                    counts: false,
-                    retry_after: None,
-                    doubt: false,
-                },
-                now,
-            )
+            Setback {
+                error,
+                counts: false,
+                retry_after: None,
+                doubt: false,
+            }
         }
+    };
+    again(trigger, config, &setback, now)
+}
+
+fn accepted(reply: &str, kept: Option<Kept>, message: &Message, now: DateTime<Utc>) -> AttemptEnd {
+    AttemptEnd::Done {
+        outcome: Outcome::Sent,
+        reason: Reason::None,
+        detail: cut(reply),
+        handed_over_at: Some(now),
+        kept: kept.map(|kept| KeptMessage {
+            to: message.to.clone(),
+            subject: message.subject.clone(),
+            text: message.text.clone(),
+            raw: kept.raw,
+        }),
     }
 }
 
@@ -106,7 +94,7 @@ struct Setback {
     doubt: bool,
 }
 
-fn again(trigger: &Trigger, config: &ChannelConfig, setback: Setback, now: DateTime<Utc>) -> AttemptEnd {
+fn again(trigger: &Trigger, config: &ChannelConfig, setback: &Setback, now: DateTime<Utc>) -> AttemptEnd {
     let failure = Failure {
         trigger: trigger.id,
         attempts: trigger.attempts,

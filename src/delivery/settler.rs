@@ -80,7 +80,7 @@ impl Settler {
             match self.shared.store.settle(settlements).await {
                 Ok(settled) => return settled,
                 Err(error) => {
-                    tracing::warn!(%error, count = settlements.len(), "settle failed; trying again")
+                    tracing::warn!(%error, count = settlements.len(), "settle failed; trying again");
                 }
             }
             self.shared.clock.sleep(pause).await;

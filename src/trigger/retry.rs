@@ -25,8 +25,8 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             attempts: 8,
-            backoff: Duration::from_secs(60),
-            max_backoff: Duration::from_secs(20 * 60),
+            backoff: Duration::from_mins(1),
+            max_backoff: Duration::from_mins(20),
             jitter: 0.2,
         }
     }
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_longer_retry_after_wins() {
         let asked = Failure {
-            retry_after: Some(Duration::from_secs(3600)),
+            retry_after: Some(Duration::from_hours(1)),
             ..failure(0, true)
         };
         assert_eq!(pause_of(&Policy::default(), &asked).num_minutes(), 60);

@@ -16,13 +16,13 @@ const HOURLY: [(&str, &str); 2] = [
 ];
 
 /// An event in Berlin with an alarm at its start.
-fn event(start: &str) -> Option<String> {
-    Some(format!(
+fn event(start: &str) -> String {
+    format!(
         "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//carillon//test//EN\r\nBEGIN:VEVENT\r\nUID:article\r\n\
          DTSTAMP:20261101T000000Z\r\nDTSTART;TZID=Europe/Berlin:{start}\r\nDURATION:PT1H\r\nSUMMARY:Planning\r\n\
          BEGIN:VALARM\r\nACTION:EMAIL\r\nTRIGGER:PT0S\r\nSUMMARY:x\r\nDESCRIPTION:x\r\nEND:VALARM\r\n\
          END:VEVENT\r\nEND:VCALENDAR\r\n"
-    ))
+    )
 }
 
 async fn at_ten(folder: &std::path::Path, start: &str) -> Hand {

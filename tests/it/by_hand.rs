@@ -103,7 +103,7 @@ impl Hand {
     }
 
     /// Sends one change, as its source would.
-    pub async fn change(&self, key: &str, owner: &str, ics: Option<String>) -> Answer {
+    pub async fn change(&self, key: &str, owner: &str, ics: impl Into<Option<String>>) -> Answer {
         let at = EventKey {
             source: "test".to_owned(),
             key: key.to_owned(),
@@ -112,7 +112,7 @@ impl Hand {
         let incoming = Incoming {
             at,
             version: None,
-            ics: ics.map(String::into_bytes),
+            ics: ics.into().map(String::into_bytes),
         };
         let answers = self
             .node

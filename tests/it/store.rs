@@ -75,7 +75,7 @@ pub struct Stage {
     pub clock: Arc<ManualClock>,
     pub session: SessionId,
     pub path: PathBuf,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// What a crash leaves.
@@ -99,7 +99,7 @@ impl Stage {
             clock,
             session,
             path,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -108,7 +108,7 @@ impl Stage {
         Remains {
             path: self.path,
             clock: self.clock,
-            _folder: self._folder,
+            _folder: self.folder,
         }
     }
 
@@ -163,7 +163,7 @@ impl Stage {
     }
 
     pub async fn fire(&self, claims: &[Claimed], token: i64, judge: &dyn Judge) -> FireCheck {
-        let near = Duration::from_secs(35 * 60);
+        let near = Duration::from_mins(35);
         let checked = self
             .store
             .fire_check(self.session, claims, AttemptToken(token), judge, near)
@@ -235,8 +235,8 @@ pub fn minute(minutes: i64) -> DateTime<Utc> {
 pub fn rules() -> RescueRules {
     RescueRules {
         dead_after: Duration::from_secs(5),
-        overdue_wait: Duration::from_secs(300),
-        send_within: Duration::from_secs(120),
+        overdue_wait: Duration::from_mins(5),
+        send_within: Duration::from_mins(2),
         retry_in_doubt: vec![ChannelKind::Email, ChannelKind::Webhook],
     }
 }

@@ -105,7 +105,9 @@ pub(super) fn times(property: &Property, reading: &mut Reading) -> Vec<Result<Ad
         },
     };
     let times = property.times(zone.as_ref()).into_iter();
-    times.map(|time| time.map_err(|text| unreadable(property, &text))).collect()
+    times
+        .map(|time| time.map_err(|text| unreadable(property, &text)))
+        .collect()
 }
 
 struct Reader<'a> {

@@ -274,9 +274,14 @@ fn z06_an_unknown_zone_costs_its_event_alone() {
     );
     assert_eq!(calendar.events.len(), 1);
     let rejection = &calendar.rejected[0];
-    assert_eq!((rejection.uid.as_deref(), rejection.component.as_str()), (Some("a"), "VEVENT"));
+    assert_eq!(
+        (rejection.uid.as_deref(), rejection.component.as_str()),
+        (Some("a"), "VEVENT")
+    );
     assert!(
-        rejection.reason.contains("unknown time zone `Customized Time Zone` in DTSTART"),
+        rejection
+            .reason
+            .contains("unknown time zone `Customized Time Zone` in DTSTART"),
         "{}",
         rejection.reason
     );
