@@ -1,7 +1,7 @@
 //! The change handler: what a calendar or a person changes becomes alarms and triggers, in one transaction.
 //!
-//! A change is read before the transaction and decided inside it, on what the transaction sees ([`accept`](accept),
-//! [`edit`](edit)). Triggers due inside the look-ahead window are claimed in the same transaction, since the planner
+//! A change is read before the transaction and decided inside it, on what the transaction sees ([`accept`],
+//! [`edit`]). Triggers due inside the look-ahead window are claimed in the same transaction, since the planner
 //! may not look again before they are due; withdrawn ones are told to whoever holds their timer after the commit. That
 //! message may be lost: a stale timer loses its fire-check.
 
