@@ -338,14 +338,20 @@ fn time_zones_are_found_in_order() {
             String::new(),
             "Europe/Berlin",
         ),
-        (
-            "Broken",
-            "BEGIN:VTIMEZONE\nTZID:Broken\nEND:VTIMEZONE\n".to_owned(),
-            "-",
-        ),
     ] {
         assert_eq!(zone_of(tzid, &definition), expected, "{tzid}");
     }
+}
+
+#[test]
+fn a_vtimezone_without_an_onset_defines_no_zone() {
+    let broken = "BEGIN:VTIMEZONE\nTZID:Broken\nEND:VTIMEZONE\n".to_owned();
+    let calendar = calendar(&(broken + &vevent(&["UID:u", "DTSTART;TZID=Broken:20261201T090000"])));
+    assert!(
+        calendar.rejected[0].reason.contains("`Broken`"),
+        "{:?}",
+        calendar.rejected
+    );
 }
 
 #[test]
