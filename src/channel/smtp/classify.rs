@@ -39,9 +39,12 @@ fn refused(stage: Stage, reply: &Response, error: String) -> Report {
     let code = u16::from(reply.code());
     // 421 is "I am closing"; 53x are about our login, which no message can mend.
     let is_about_us = matches!(code, 421 | 530 | 534 | 535 | 538);
-    // A refusal of EHLO for good is a verdict on what we are, and stays one.
-    let names_nobody = stage < Stage::Mail && (stage != Stage::Hello || code < 500);
-    if is_about_us || names_nobody {
+    // Before MAIL no message has been named: even a final no, to our EHLO say, is an operator's to mend, and what waits
+    // for that is not lost. 4.3.x is the relay's own trouble, such as a full disk (RFC 3463 section 3.4).
+    let names_nobody = stage < Stage::Mail;
+    let is_relays_own =
+        matches!(code, 451 | 452) && enhanced(reply).is_some_and(|code| code.starts_with("4.3."));
+    if is_about_us || names_nobody || is_relays_own {
         transient(error, Blame::Target)
     } else if code < 500 || is_full_mailbox(stage, reply) {
         transient(error, Blame::Message)
@@ -170,14 +173,14 @@ mod tests {
             (Stage::Greeting, "554 5.7.1 no service for you", TARGET),
             (Stage::Greeting, "421 busy", TARGET),
             (Stage::Hello, "451 try later", TARGET),
-            (Stage::Hello, "550 bad name", PERMANENT),
+            (Stage::Hello, "550 bad name", TARGET),
             (Stage::Tls, "454 4.7.0 TLS not available", TARGET),
             (Stage::Auth, "535 5.7.8 bad credentials", TARGET),
             (Stage::Auth, "534 5.7.9 too weak", TARGET),
             (Stage::Auth, "454 4.7.0 temporary failure", TARGET),
             (Stage::Auth, "504 5.5.4 no such mechanism", TARGET),
             (Stage::Mail, "530 5.7.0 authenticate first", TARGET),
-            (Stage::Mail, "451 4.3.0 local error", MESSAGE),
+            (Stage::Mail, "451 4.3.0 local error", TARGET),
             (Stage::Mail, "553 5.1.8 sender refused", PERMANENT),
             (Stage::Recipient, "421 4.7.0 too many", TARGET),
             (Stage::Recipient, "450 4.2.0 greylisted", MESSAGE),
@@ -191,7 +194,7 @@ mod tests {
             (Stage::Recipient, "550 5.2.2 mailbox full", MESSAGE),
             (Stage::Recipient, "552 mailbox full", MESSAGE),
             (Stage::Recipient, "554 5.7.1 relaying denied", PERMANENT),
-            (Stage::Data, "451 4.3.0 later", MESSAGE),
+            (Stage::Data, "452 4.3.1 disk full", TARGET),
             (Stage::Data, "554 no valid recipients", PERMANENT),
             (Stage::Accept, "451 4.7.1 greylisted", MESSAGE),
             (Stage::Accept, "421 closing", TARGET),

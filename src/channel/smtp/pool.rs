@@ -48,6 +48,10 @@ struct Shared {
     idle: Mutex<Idle>,
 }
 
+/// Messages under way for each connection. Waiting is part of the attempt, so a relay must get through so many within
+/// `send_within`.
+const WAITING: usize = 16;
+
 /// Who holds a permit holds at most one connection, taken from here or new: those in use and those here are together
 /// never more than the permits.
 #[derive(Default)]
@@ -87,9 +91,10 @@ impl Relay {
         })
     }
 
-    /// How many messages can be on their way at once.
+    /// How many messages can be on their way at once, most of them waiting for a connection: a fire-check is one sync
+    /// to the disk, and eight messages are not worth one.
     pub fn permits(&self) -> usize {
-        self.shared.config.connections
+        self.shared.config.connections * WAITING
     }
 
     /// Hands one message over.

@@ -174,6 +174,9 @@ fn connection(path: &Path, options: &Options) -> SqliteConnectOptions {
         .foreign_keys(true)
         .busy_timeout(options.busy_timeout)
         .statement_cache_capacity(200)
+        // A whole batch fits: with the default of 50, the threads wait for each other row by row, and a fire-check
+        // takes twice as long.
+        .row_buffer_size(4096)
         // 32 MiB: the due part of the indices stays in memory, whatever the history weighs.
         .pragma("cache_size", "-32768")
 }

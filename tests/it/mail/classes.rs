@@ -38,9 +38,9 @@ const TABLE: [(&str, Act, &str, &str); 32] = [
     ("GREETING", Act::Say("421 4.3.2 busy"), "target", "421"),
     ("GREETING", Act::Say("hello"), "target", "no SMTP reply"),
     ("EHLO", Act::Say("421 4.3.2 busy"), "target", "421"),
-    ("EHLO", Act::Say("550 5.7.1 bad name"), "permanent", "EHLO"),
+    ("EHLO", Act::Say("550 5.7.1 bad name"), "target", "EHLO"),
     ("EHLO", Act::Stall, "target", "EHLO"),
-    ("MAIL", Act::Say("451 4.3.0 later"), "message", "451"),
+    ("MAIL", Act::Say("451 4.3.0 later"), "target", "451"),
     ("MAIL", Act::Say("530 5.7.0 authenticate"), "target", "530"),
     (
         "MAIL",
@@ -65,7 +65,7 @@ const TABLE: [(&str, Act, &str, &str); 32] = [
         "target",
         "timed out at RCPT TO",
     ),
-    ("DATA", Act::Say("451 4.3.0 later"), "message", "451"),
+    ("DATA", Act::Say("451 4.3.0 later"), "target", "451"),
     ("DATA", Act::Say("554 5.7.1 no"), "permanent", "554"),
     (
         "DATA",
