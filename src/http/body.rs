@@ -125,7 +125,11 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     segments.collect()
 }
 
-/// Refuses a body of another type than `accepted`. None given is taken on trust.
+/// What a program says of a body when nobody told it what that is: curl the first, many libraries the second. Pages of
+/// other sites are kept out by who they are ([`super::auth`]), not by the type they name.
+const UNTOLD: [&str; 2] = ["application/x-www-form-urlencoded", "application/octet-stream"];
+
+/// Refuses a body of another type than `accepted`. One without a type that means something is taken on trust.
 pub(super) fn expect_type(headers: &HeaderMap, accepted: &[&str], cure: &str) -> Result<(), Problem> {
     let Some(given) = headers.get(header::CONTENT_TYPE) else {
         return Ok(());
@@ -137,7 +141,7 @@ pub(super) fn expect_type(headers: &HeaderMap, accepted: &[&str], cure: &str) ->
         .unwrap_or_default()
         .trim()
         .to_ascii_lowercase();
-    if accepted.contains(&essence.as_str()) {
+    if accepted.contains(&essence.as_str()) || UNTOLD.contains(&essence.as_str()) {
         return Ok(());
     }
     let detail = format!("the body is `{essence}`, expected {}: {cure}", accepted[0]);

@@ -76,7 +76,7 @@ async fn a_field_of_the_wrong_type_or_name_is_pointed_at() {
 #[tokio::test]
 async fn a_body_that_is_not_json_says_how_to_send_json() {
     let edge = Edge::open().await;
-    let form = local("PUT", "/v1/owners/anna").header("content-type", "application/x-www-form-urlencoded");
+    let form = local("PUT", "/v1/owners/anna").header("content-type", "text/calendar");
     let problem = edge.send(form.body("{}".into()).unwrap()).await.problem(415);
     assert!(
         problem["detail"].as_str().unwrap().contains("--json"),
