@@ -78,8 +78,6 @@ metrics! {
     attempts: IntCounterVec = "delivery_attempts_total" ["channel", "provider", "class"] &[];
     /// How long the stages of an attempt took.
     attempt_duration: HistogramVec = "attempt_duration_seconds" ["channel", "provider", "stage"] ATTEMPT;
-    /// Triggers not planned again since they were handed over before.
-    duplicates_suppressed: IntCounter = "duplicates_suppressed_total" [] &[];
     /// Attempts whose end nobody knows, by what was decided.
     in_doubt: IntCounterVec = "in_doubt_total" ["decision"] &[];
     /// Free triggers due within the look-ahead.
@@ -222,11 +220,6 @@ impl Metrics {
         self.attempt_duration
             .with_label_values(&labels)
             .observe(duration.as_secs_f64());
-    }
-
-    /// `count` triggers were not planned again since they were handed over before.
-    pub fn duplicates_suppressed(&self, count: usize) {
-        self.duplicates_suppressed.inc_by(count as u64);
     }
 
     /// The end of an attempt is unknown.

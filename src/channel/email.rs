@@ -56,6 +56,10 @@ impl Channel for EmailChannel {
         "smtp"
     }
 
+    fn connections(&self) -> Option<(usize, usize)> {
+        Some(self.relay.connections())
+    }
+
     fn permits(&self) -> usize {
         self.relay.permits()
     }

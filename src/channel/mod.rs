@@ -89,6 +89,11 @@ pub trait Channel: Send + Sync + std::fmt::Debug {
     /// The name of the implementation in metrics, such as `smtp`.
     fn name(&self) -> &'static str;
 
+    /// Connections in use and idle, for channels that keep some.
+    fn connections(&self) -> Option<(usize, usize)> {
+        None
+    }
+
     /// How many sends may be under way at once.
     fn permits(&self) -> usize;
 }

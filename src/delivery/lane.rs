@@ -19,9 +19,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::channel::Channel;
 use crate::channel::Deadline;
+use crate::channel::Report;
 use crate::clock::Clock;
 use crate::delivery::ChannelConfig;
 use crate::delivery::Config;
+use crate::delivery::OnDoubt;
 use crate::delivery::arm::Armed;
 use crate::delivery::fire::FireJudge;
 use crate::delivery::message::Renderer;
@@ -30,6 +32,8 @@ use crate::delivery::settle;
 use crate::delivery::settle::Channels;
 use crate::delivery::settler::Finished;
 use crate::metrics::ClaimResult;
+use crate::metrics::ConnectionState;
+use crate::metrics::DoubtDecision;
 use crate::metrics::Metrics;
 use crate::metrics::Stage;
 use crate::ready::Readiness;
@@ -148,6 +152,11 @@ impl Lane {
     /// Fires what is due when it is due, until `stop`.
     pub async fn run(&self, stop: CancellationToken) {
         while !stop.is_cancelled() {
+            if let Some((busy, idle)) = self.channel.connections() {
+                let (metrics, relay) = (&self.shared.metrics, self.channel.name());
+                metrics.smtp_connections(relay, ConnectionState::Busy, busy);
+                metrics.smtp_connections(relay, ConnectionState::Idle, idle);
+            }
             let silence = self.shared.config.borrow().delivery.send_within + MARGIN;
             self.shared
                 .ready
@@ -214,7 +223,8 @@ impl Lane {
         let began = self.shared.clock.elapsed();
         let deadline = Deadline(began + config.delivery.send_within);
         let Some(checked) = self.fire_check(claims, token, &config, deadline).await else {
-            // The store is gone for longer than the check is good for: whoever finds the claims next has them.
+            // The store is gone for longer than the check is good for. Nothing is lost by asking again.
+            self.shared.armed.arm(claims);
             return;
         };
         self.shared.armed.arm(&checked.claimed);
@@ -225,6 +235,12 @@ impl Lane {
             .len()
             .saturating_sub(checked.granted.len() + checked.concluded.len());
         self.shared.metrics.claims(ClaimResult::Lost, lost);
+        for missed in &checked.missed {
+            self.shared.metrics.missed(missed.count);
+            self.shared
+                .metrics
+                .concluded(self.kind, missed.outcome, missed.reason);
+        }
         for (trigger, outcome, reason) in &checked.concluded {
             self.shared.metrics.concluded(self.kind, *outcome, *reason);
             tracing::info!(
@@ -326,6 +342,9 @@ impl Lane {
             clock.elapsed().saturating_sub(rendered),
         );
         metrics.attempted(self.kind, provider, &report);
+        if matches!(report, Report::InDoubt { .. }) {
+            metrics.doubted(doubt_decision(config), 1);
+        }
         settle::decide(
             report,
             &candidate.trigger,
@@ -333,5 +352,12 @@ impl Lane {
             config,
             self.shared.clock.now(),
         )
+    }
+}
+
+const fn doubt_decision(config: &ChannelConfig) -> DoubtDecision {
+    match config.on_doubt {
+        OnDoubt::Retry => DoubtDecision::Retry,
+        OnDoubt::Fail => DoubtDecision::Record,
     }
 }

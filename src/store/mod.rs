@@ -307,6 +307,8 @@ pub struct FireCheck {
     pub granted: Vec<Candidate>,
     /// Recorded without being sent.
     pub concluded: Vec<(Trigger, Outcome, Reason)>,
+    /// What the series stepped over, as it was recorded.
+    pub missed: Vec<Record>,
     /// Successors that were planned and claimed at once because they are near.
     pub claimed: Vec<Claimed>,
 }

@@ -97,6 +97,16 @@ impl Relay {
         self.shared.config.connections * WAITING
     }
 
+    /// How many connections are in use, and how many wait for the next message.
+    pub fn connections(&self) -> (usize, usize) {
+        let shared = &self.shared;
+        let busy = shared
+            .config
+            .connections
+            .saturating_sub(shared.permits.available_permits());
+        (busy, shared.idle().connections.len())
+    }
+
     /// Hands one message over.
     pub async fn submit(&self, letter: &Letter, deadline: Deadline) -> Report {
         let steps = Steps {

@@ -81,6 +81,7 @@ pub async fn fire_check(
             Ok(checked) => {
                 sum.granted.extend(checked.granted);
                 sum.concluded.extend(checked.concluded);
+                sum.missed.extend(checked.missed);
                 sum.claimed.extend(checked.claimed);
             }
             Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
@@ -122,6 +123,7 @@ async fn check(
     Ok(FireCheck {
         granted: judged.granted,
         concluded: judged.concluded,
+        missed: judged.missed,
         claimed,
     })
 }
