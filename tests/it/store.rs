@@ -75,14 +75,20 @@ pub struct Stage {
     pub clock: Arc<ManualClock>,
     pub session: SessionId,
     pub path: PathBuf,
-    _folder: tempfile::TempDir,
+    /// Deleted when the test ends.
+    pub folder: tempfile::TempDir,
 }
 
 /// What a crash leaves.
 pub struct Remains {
-    pub path: PathBuf,
     pub clock: Arc<ManualClock>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+}
+
+impl Remains {
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("carillon.db")
+    }
 }
 
 impl Stage {
@@ -99,16 +105,15 @@ impl Stage {
             clock,
             session,
             path,
-            _folder: folder,
+            folder,
         }
     }
 
     /// The store goes without a farewell; its file stays.
     pub fn crash(self) -> Remains {
         Remains {
-            path: self.path,
             clock: self.clock,
-            _folder: self._folder,
+            folder: self.folder,
         }
     }
 
@@ -126,7 +131,7 @@ impl Stage {
     }
 
     pub fn pass(&self, minutes: u64) {
-        self.clock.advance(Duration::from_secs(60 * minutes));
+        self.clock.advance(Duration::from_mins(minutes));
     }
 
     /// Puts an event whose group is edited as prepared.
@@ -163,7 +168,7 @@ impl Stage {
     }
 
     pub async fn fire(&self, claims: &[Claimed], token: i64, judge: &dyn Judge) -> FireCheck {
-        let near = Duration::from_secs(35 * 60);
+        let near = Duration::from_mins(35);
         let checked = self
             .store
             .fire_check(self.session, claims, AttemptToken(token), judge, near)
@@ -235,8 +240,8 @@ pub fn minute(minutes: i64) -> DateTime<Utc> {
 pub fn rules() -> RescueRules {
     RescueRules {
         dead_after: Duration::from_secs(5),
-        overdue_wait: Duration::from_secs(300),
-        send_within: Duration::from_secs(120),
+        overdue_wait: Duration::from_mins(5),
+        send_within: Duration::from_mins(2),
         retry_in_doubt: vec![ChannelKind::Email, ChannelKind::Webhook],
     }
 }

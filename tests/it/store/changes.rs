@@ -39,7 +39,7 @@ use crate::store::wish;
 fn near(stage: &Stage) -> NearClaim {
     NearClaim {
         session: stage.session,
-        window: Duration::from_secs(35 * 60),
+        window: Duration::from_mins(35),
     }
 }
 
@@ -589,8 +589,8 @@ async fn groups_are_edited_again_page_by_page() {
             .store
             .edit_groups(None, cursor, 2, &editor, Some(near(&stage)))
             .await;
-        let (changed, next) = page.expect("it is applied");
-        planned += changed.planned;
+        let (edited, next) = page.expect("it is applied");
+        planned += edited.planned;
         pages += 1;
         cursor = next;
         if cursor.is_none() {
