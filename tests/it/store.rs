@@ -75,14 +75,20 @@ pub struct Stage {
     pub clock: Arc<ManualClock>,
     pub session: SessionId,
     pub path: PathBuf,
-    folder: tempfile::TempDir,
+    /// Deleted when the test ends.
+    pub folder: tempfile::TempDir,
 }
 
 /// What a crash leaves.
 pub struct Remains {
-    pub path: PathBuf,
     pub clock: Arc<ManualClock>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+}
+
+impl Remains {
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("carillon.db")
+    }
 }
 
 impl Stage {
@@ -106,9 +112,8 @@ impl Stage {
     /// The store goes without a farewell; its file stays.
     pub fn crash(self) -> Remains {
         Remains {
-            path: self.path,
             clock: self.clock,
-            _folder: self.folder,
+            folder: self.folder,
         }
     }
 
@@ -126,7 +131,7 @@ impl Stage {
     }
 
     pub fn pass(&self, minutes: u64) {
-        self.clock.advance(Duration::from_secs(60 * minutes));
+        self.clock.advance(Duration::from_mins(minutes));
     }
 
     /// Puts an event whose group is edited as prepared.

@@ -97,7 +97,7 @@ async fn put_alarms(conn: &mut SqliteConnection, decided: &[(Group, Edit)]) -> R
         let news = after
             .values()
             .filter(|alarm| before.get(&alarm.wish) != Some(alarm));
-        changed.extend(news.map(|alarm| listed_alarm(alarm)));
+        changed.extend(news.map(|alarm| listed_alarm(&alarm.wish, alarm.served_through.as_ref())));
     }
     if !forgotten.is_empty() {
         let done = sqlx::query(
@@ -121,8 +121,8 @@ async fn upsert_alarms(conn: &mut SqliteConnection, listed: String) -> Result<()
         "-- put_alarms
          INSERT INTO alarm (owner, event_uid, identity, channel, recipient,
              served_trigger_at, served_occurrence, served_repeat)
-         SELECT j.value ->> '$[0][0]', j.value ->> '$[0][1]', j.value ->> '$[0][2]', j.value ->> '$[0][3]',
-             j.value ->> '$[0][4]', j.value ->> '$[1][0]', j.value ->> '$[1][1]', j.value ->> '$[1][2]'
+         SELECT j.value ->> 0, j.value ->> 1, j.value ->> 2, j.value ->> 3, j.value ->> 4,
+             j.value ->> 5, j.value ->> 6, j.value ->> 7
          FROM json_each(?1) AS j
          WHERE true
          ON CONFLICT (owner, event_uid, identity, channel, recipient) DO UPDATE SET
@@ -135,8 +135,7 @@ async fn upsert_alarms(conn: &mut SqliteConnection, listed: String) -> Result<()
     Ok(())
 }
 
-/// A wish as statements unfold it.
-pub fn listed_wish(wish: &Wish) -> impl serde::Serialize + use<> {
+fn listed_wish(wish: &Wish) -> impl serde::Serialize + use<> {
     (
         wish.owner.0.clone(),
         wish.event_uid.clone(),
@@ -146,15 +145,17 @@ pub fn listed_wish(wish: &Wish) -> impl serde::Serialize + use<> {
     )
 }
 
-/// A place as statements unfold it.
-pub fn listed_place(place: &Place) -> impl serde::Serialize + use<> {
-    (millis(place.trigger_at), millis(place.occurrence), place.repeat)
-}
-
-fn listed_alarm(alarm: &Alarm) -> impl serde::Serialize + use<> {
+/// A wish and how far it is served, as statements unfold them. Flat: a path into a nested list costs twice as much.
+pub fn listed_alarm(wish: &Wish, served_through: Option<&Place>) -> impl serde::Serialize + use<> {
     (
-        listed_wish(&alarm.wish),
-        alarm.served_through.as_ref().map(listed_place),
+        wish.owner.0.clone(),
+        wish.event_uid.clone(),
+        wish.identity.0.clone(),
+        wish.channel.as_str(),
+        wish.recipient.to_string(),
+        served_through.map(|place| millis(place.trigger_at)),
+        served_through.map(|place| millis(place.occurrence)),
+        served_through.map(|place| place.repeat),
     )
 }
 
@@ -232,9 +233,8 @@ pub async fn insert_triggers(
         "-- insert_triggers
          INSERT INTO alarm_trigger (id, owner, event_uid, identity, channel, recipient,
              trigger_at, occurrence, repeat, due_at, expires_at, has_more, state)
-         SELECT unhex(j.value ->> 0), j.value ->> '$[1][0]', j.value ->> '$[1][1]', j.value ->> '$[1][2]',
-             j.value ->> '$[1][3]', j.value ->> '$[1][4]', j.value ->> '$[2][0]', j.value ->> '$[2][1]',
-             j.value ->> '$[2][2]', j.value ->> '$[2][0]', j.value ->> 3, j.value ->> 4, 'planned'
+         SELECT unhex(j.value ->> 0), j.value ->> 1, j.value ->> 2, j.value ->> 3, j.value ->> 4, j.value ->> 5,
+             j.value ->> 6, j.value ->> 7, j.value ->> 8, j.value ->> 6, j.value ->> 9, j.value ->> 10, 'planned'
          FROM json_each(?1) AS j
          WHERE NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.id = unhex(j.value ->> 0) AND d.rank >= 2)
          ON CONFLICT (id) DO NOTHING
@@ -251,8 +251,14 @@ pub async fn insert_triggers(
 fn listed_trigger(trigger: &NewTrigger) -> impl serde::Serialize + use<> {
     (
         trigger.id().to_string(),
-        listed_wish(&trigger.wish),
-        listed_place(&trigger.place),
+        trigger.wish.owner.0.clone(),
+        trigger.wish.event_uid.clone(),
+        trigger.wish.identity.0.clone(),
+        trigger.wish.channel.as_str(),
+        trigger.wish.recipient.to_string(),
+        millis(trigger.place.trigger_at),
+        millis(trigger.place.occurrence),
+        trigger.place.repeat,
         millis(trigger.expires_at),
         i64::from(trigger.has_more),
     )

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use chrono::Utc;
 use sqlx::Connection;
 use sqlx::Row;
 use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
 use tracing::error;
 
 use crate::store::Alarm;
@@ -109,12 +111,12 @@ async fn check(
     attempt: Attempt,
     judge: &dyn Judge,
 ) -> Result<FireCheck, StoreError> {
-    let triggers = mine(conn, claims, attempt).await?;
-    let mut surroundings = Surroundings::read(conn, &triggers, attempt.now).await?;
+    let mine = mine(conn, claims, attempt).await?;
+    let surroundings = Surroundings::read(conn, &mine, attempt.now).await?;
     let mut judged = Judged::default();
-    for trigger in triggers {
-        match surroundings.of(trigger) {
-            Ok(candidate) => judged.take(candidate, judge, &mut surroundings, attempt),
+    for (trigger, alarm) in mine {
+        match surroundings.of(trigger, alarm) {
+            Ok(candidate) => judged.take(candidate, judge, attempt),
             Err((id, complaint)) => ledger::set_aside(conn, &id.0, &complaint, attempt.now).await?,
         }
     }
@@ -128,20 +130,27 @@ async fn check(
     })
 }
 
+/// A trigger, and its wish where that is not gone.
+type Owed = (Trigger, Option<Alarm>);
+
 /// Those of the claims that are still the session's: claimed, or sending under this very attempt, whose answer was lost.
 async fn mine(
     conn: &mut SqliteConnection,
     claims: &[Claimed],
     attempt: Attempt,
-) -> Result<Vec<Trigger>, StoreError> {
+) -> Result<Vec<Owed>, StoreError> {
     let listed: Vec<_> = claims
         .iter()
         .map(|claim| (claim.id.to_string(), claim.generation))
         .collect();
     let rows = sqlx::query(
         "-- fire_check
-         SELECT t.*
-         FROM json_each(?1) AS j CROSS JOIN alarm_trigger AS t ON t.id = unhex(j.value ->> 0)
+         SELECT t.*, a.owner IS NOT NULL AS wished, a.served_trigger_at, a.served_occurrence, a.served_repeat
+         FROM json_each(?1) AS j
+         CROSS JOIN alarm_trigger AS t ON t.id = unhex(j.value ->> 0)
+         LEFT JOIN alarm AS a
+             ON a.owner = t.owner AND a.event_uid = t.event_uid AND a.identity = t.identity
+             AND a.channel = t.channel AND a.recipient = t.recipient
          WHERE t.generation = j.value ->> 1 AND t.session = ?2
            AND (t.state = 'claimed' OR (t.state = 'sending' AND t.attempt_token = ?3))",
     )
@@ -150,16 +159,23 @@ async fn mine(
     .bind(attempt.token.0)
     .fetch_all(&mut *conn)
     .await?;
-    let mut triggers = Vec::with_capacity(rows.len());
-    let mut seen = BTreeSet::new();
+    let mut mine = Vec::with_capacity(rows.len());
+    let mut seen = HashSet::with_capacity(rows.len());
     for row in &rows {
-        match row::trigger(row) {
-            Ok(trigger) if seen.insert(trigger.id.0) => triggers.push(trigger),
+        match owed(row) {
+            Ok(owed) if seen.insert(owed.0.id) => mine.push(owed),
             Ok(_) => {}
             Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, attempt.now).await?,
         }
     }
-    Ok(triggers)
+    Ok(mine)
+}
+
+/// A wish that cannot be read spoils its trigger: to take it for gone would end its series without a word.
+fn owed(row: &SqliteRow) -> Result<Owed, StoreError> {
+    let wished: bool = row.try_get("wished")?;
+    let alarm = wished.then(|| row::alarm(row)).transpose()?;
+    Ok((row::trigger(row)?, alarm))
 }
 
 /// What may decide about triggers, read once for all candidates of a group.
@@ -167,72 +183,46 @@ struct Surroundings {
     owners: BTreeMap<OwnerId, Result<Owner, StoreError>>,
     copies: BTreeMap<GroupKey, Result<Arc<Vec<EventCopy>>, StoreError>>,
     handed_over: BTreeMap<GroupKey, Result<Arc<Vec<TriggerId>>, StoreError>>,
-    alarms: HashMap<Wish, Alarm>,
-    /// Groups with a wish that cannot be read. To take it for gone would end its series without a word.
-    spoilt: BTreeMap<GroupKey, StoreError>,
 }
 
 impl Surroundings {
     async fn read(
         conn: &mut SqliteConnection,
-        triggers: &[Trigger],
+        owed: &[Owed],
         now: DateTime<Utc>,
     ) -> Result<Self, StoreError> {
-        let keys: BTreeSet<GroupKey> = triggers.iter().map(group_of).collect();
-        let alarms = groups::alarms(conn, &keys).await?;
+        let triggers = || owed.iter().map(|(trigger, _)| trigger);
+        let keys: BTreeSet<GroupKey> = triggers().map(group_of).collect();
         // Only a series goes on: nobody asks what was handed over after the last firing.
         let mut since: BTreeMap<GroupKey, DateTime<Utc>> = BTreeMap::new();
-        for trigger in triggers.iter().filter(|trigger| trigger.has_more) {
+        for trigger in triggers().filter(|trigger| trigger.has_more) {
             let since = since.entry(group_of(trigger)).or_insert(now);
             *since = groups::oldest([*since, trigger.place.trigger_at].into_iter(), now);
         }
         let since: Vec<_> = since.iter().map(|(key, since)| (key, *since)).collect();
-        let mut surroundings = Self {
-            owners: groups::owners(conn, triggers.iter().map(|trigger| &trigger.wish.owner)).await?,
+        Ok(Self {
+            owners: groups::owners(conn, triggers().map(|trigger| &trigger.wish.owner)).await?,
             copies: shared(groups::copies(conn, &keys).await?),
             handed_over: shared(groups::handed_over(conn, &since).await?),
-            alarms: HashMap::new(),
-            spoilt: BTreeMap::new(),
-        };
-        for (key, alarms) in alarms {
-            match alarms {
-                Ok(alarms) => surroundings
-                    .alarms
-                    .extend(alarms.into_iter().map(|alarm| (alarm.wish.clone(), alarm))),
-                Err(complaint) => {
-                    surroundings.spoilt.insert(key, complaint);
-                }
-            }
-        }
-        Ok(surroundings)
+        })
     }
 
     /// The trigger with what surrounds it, or why that cannot be read.
-    fn of(&self, trigger: Trigger) -> Result<Candidate, (TriggerId, StoreError)> {
+    fn of(&self, trigger: Trigger, alarm: Option<Alarm>) -> Result<Candidate, (TriggerId, StoreError)> {
         let id = trigger.id;
         let key = group_of(&trigger);
         let complain = |complaint: &StoreError| (id, groups::again(complaint));
-        if let Some(complaint) = self.spoilt.get(&key) {
-            return Err(complain(complaint));
-        }
         let owner = match self.owners.get(&key.0) {
             Some(owner) => owner.as_ref().map_err(complain)?.clone(),
             None => return Err((id, StoreError::UnknownOwner(key.0))),
         };
         Ok(Candidate {
-            alarm: self.alarms.get(&trigger.wish).cloned(),
+            alarm,
             owner,
             copies: found(&self.copies, &key).map_err(complain)?,
             handed_over: found(&self.handed_over, &key).map_err(complain)?,
             trigger,
         })
-    }
-
-    /// Notes that a wish has been served, for further candidates of the same series.
-    fn serve(&mut self, wish: &Wish, through: Place) {
-        if let Some(alarm) = self.alarms.get_mut(wish) {
-            alarm.served_through = alarm.served_through.max(Some(through));
-        }
     }
 }
 
@@ -268,20 +258,17 @@ struct Judged {
 }
 
 impl Judged {
-    fn take(
-        &mut self,
-        mut candidate: Candidate,
-        judge: &dyn Judge,
-        surroundings: &mut Surroundings,
-        attempt: Attempt,
-    ) {
+    fn take(&mut self, mut candidate: Candidate, judge: &dyn Judge, attempt: Attempt) {
         if candidate.trigger.state == State::Sending {
             self.granted.push(candidate);
             return;
         }
+        // Another place of the same series may have been served in this very batch.
+        if let Some(alarm) = &mut candidate.alarm {
+            alarm.served_through = alarm.served_through.max(self.served.get(&alarm.wish).copied());
+        }
         let Judgement { verdict, succession } = judge.judge(&candidate, attempt.now);
         if let Some(succession) = succession {
-            surroundings.serve(&candidate.trigger.wish, succession.served_through);
             self.go_on(&candidate.trigger.wish, succession);
         }
         match verdict {
@@ -392,18 +379,17 @@ async fn serve(conn: &mut SqliteConnection, served: &HashMap<Wish, Place>) -> Re
     }
     let listed: Vec<_> = served
         .iter()
-        .map(|(wish, place)| (edits::listed_wish(wish), edits::listed_place(place)))
+        .map(|(wish, place)| edits::listed_alarm(wish, Some(place)))
         .collect();
     sqlx::query(
         "-- fire_check: serve
-         UPDATE alarm SET served_trigger_at = j.value ->> '$[1][0]', served_occurrence = j.value ->> '$[1][1]',
-             served_repeat = j.value ->> '$[1][2]'
+         UPDATE alarm SET served_trigger_at = j.value ->> 5, served_occurrence = j.value ->> 6,
+             served_repeat = j.value ->> 7
          FROM json_each(?1) AS j
-         WHERE alarm.owner = j.value ->> '$[0][0]' AND alarm.event_uid = j.value ->> '$[0][1]'
-           AND alarm.identity = j.value ->> '$[0][2]' AND alarm.channel = j.value ->> '$[0][3]'
-           AND alarm.recipient = j.value ->> '$[0][4]'
+         WHERE alarm.owner = j.value ->> 0 AND alarm.event_uid = j.value ->> 1 AND alarm.identity = j.value ->> 2
+           AND alarm.channel = j.value ->> 3 AND alarm.recipient = j.value ->> 4
            AND (served_trigger_at IS NULL OR (served_trigger_at, served_occurrence, served_repeat)
-               < (j.value ->> '$[1][0]', j.value ->> '$[1][1]', j.value ->> '$[1][2]'))",
+               < (j.value ->> 5, j.value ->> 6, j.value ->> 7))",
     )
     .bind(list(&listed))
     .execute(conn)

@@ -67,7 +67,7 @@ async fn what_was_committed_is_there_after_a_restart() {
         .expect("it is remembered");
 
     let remains = stage.crash();
-    let reopened = open(&remains.path, &remains.clock)
+    let reopened = open(&remains.path(), &remains.clock)
         .await
         .expect("the lock went with its holder");
 
@@ -99,7 +99,7 @@ async fn a_newer_schema_is_refused_and_left_alone() {
         .await;
     let remains = stage.crash();
 
-    let refused = open(&remains.path, &remains.clock)
+    let refused = open(&remains.path(), &remains.clock)
         .await
         .expect_err("the schema is newer");
 

@@ -58,7 +58,7 @@ async fn an_unreadable_trigger_does_not_stop_a_fire_check() {
         "UPDATE alarm_trigger SET recipient = 'nobody' WHERE event_uid = 'bad'",
         "UPDATE alarm_trigger SET trigger_at = 9223372036854775807 WHERE event_uid = 'bad'",
         "UPDATE alarm_trigger SET repeat = -1 WHERE event_uid = 'bad'",
-        "UPDATE alarm SET recipient = 'nobody' WHERE event_uid = 'bad'",
+        "UPDATE alarm SET served_trigger_at = 9223372036854775807 WHERE event_uid = 'bad'",
         "UPDATE event SET changed_at = 9223372036854775807 WHERE uid = 'bad'",
     ] {
         let stage = Stage::new().await;
