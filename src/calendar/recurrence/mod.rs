@@ -1,12 +1,12 @@
 //! Recurrence rules (RFC 5545 section 3.3.10), enumerated in local time.
 //!
 //! A rule divides time into *periods*: the years, months, weeks, days, hours, minutes or seconds of its FREQ, of which
-//! every INTERVAL-th counts, beginning with DTSTART's ([`period`]). Each period has a *set* of candidates, which the BY
-//! parts define and BYSETPOS thins ([`set`]). The instances are those of all sets from DTSTART to the end.
+//! every INTERVAL-th counts, beginning with DTSTART's (`period`). Each period has a *set* of candidates, which the BY
+//! parts define and BYSETPOS thins (`set`). The instances are those of all sets from DTSTART to the end.
 //!
 //! So the question "which is the first at or after this time?" needs no walk from DTSTART: arithmetic finds the period of
 //! that time, and its set or one of the next has the answer, whether the event began last week or in 1601. COUNT is the
-//! exception, because it counts from DTSTART: [`text`] walks once to the instance it names, and keeps that as the end.
+//! exception, because it counts from DTSTART: `text` walks once to the instance it names, and keeps that as the end.
 //! Only where this would take too long is the walk done for each question.
 //!
 //! A rule that matches nothing (30 February), or hardly ever, would be searched for ever: every step costs one of a

@@ -1,7 +1,7 @@
 //! Time zones: the one place where local time becomes an instant.
 //!
-//! A [`Zone`] is a fixed offset, a zone of the IANA database ([`data`]), or the rules that a VTIMEZONE brings along
-//! ([`table`]). Which of them a TZID means is decided by name in [`names`]; the VTIMEZONE itself is read by
+//! A [`Zone`] is a fixed offset, a zone of the IANA database (`data`), or the rules that a VTIMEZONE brings along
+//! (`table`). Which of them a TZID means is decided by name in `names`; the VTIMEZONE itself is read by
 //! `calendar::ical`, which offers its observances to [`Zone::custom`].
 //!
 //! Local time is not always an instant. A clock that is put forward skips an hour, one that is put back repeats one.
