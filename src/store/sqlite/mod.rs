@@ -370,6 +370,10 @@ impl Store for SqliteStore {
         reading::history(&mut *self.reader.acquire().await?, query).await
     }
 
+    async fn delivery(&self, id: TriggerId) -> Result<Option<Delivery>, StoreError> {
+        reading::delivery(&mut *self.reader.acquire().await?, id).await
+    }
+
     async fn outbox(
         &self,
         owner: Option<&OwnerId>,
