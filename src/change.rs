@@ -169,13 +169,19 @@ impl ChangeHandler {
         let mut rest = incoming.into_iter().peekable();
         while rest.peek().is_some() {
             let batch = rest.by_ref().take(PER_TRANSACTION).collect();
-            answers.extend(self.apply_batch(batch).await?);
+            let handler = self.clone();
+            answers.extend(to_the_end(async move { handler.apply_batch(batch).await }).await?);
         }
         Ok(answers)
     }
 
     /// Creates or replaces an owner, and plans again what depends on it. Returns the owner before.
     pub async fn put_owner(&self, owner: Owner) -> Result<Option<Owner>, StoreError> {
+        let handler = self.clone();
+        to_the_end(async move { handler.replace_owner(owner).await }).await
+    }
+
+    async fn replace_owner(&self, owner: Owner) -> Result<Option<Owner>, StoreError> {
         let before = self.store.put_owner(&owner).await?;
         if before
             .as_ref()
@@ -281,6 +287,19 @@ impl ChangeHandler {
         let window = self.config.borrow().window;
         self.session.map(|session| NearClaim { session, window })
     }
+}
+
+/// Does `work` to its end even when whoever asked for it has gone: a timer must be armed for every claim that was
+/// committed.
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    let done = tokio::spawn(work).await;
+    done.unwrap_or_else(|error| {
+        Err(StoreError::Failed(format!(
+            "a change was not carried out: {error}"
+        )))
+    })
 }
 
 /// The channel through which an alarm with this ACTION goes, if any.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use carillon::change::Incoming;
 use carillon::channel::Blame;
 use carillon::channel::Channel;
 use carillon::channel::Deadline;
@@ -14,8 +15,10 @@ use carillon::channel::Report;
 use carillon::clock::Clock;
 use carillon::clock::ManualClock;
 use carillon::store::Delivery;
+use carillon::store::EventKey;
 use carillon::store::Owner;
 use carillon::trigger::ChannelKind;
+use carillon::trigger::OwnerId;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
 use chrono::TimeDelta;
@@ -502,6 +505,36 @@ async fn a_clock_that_is_set_forward_is_noticed_within_a_second() {
     );
     stop.cancel();
     running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_leaves_no_claim_without_a_timer() {
+    let scene = Scene::new().await;
+    let at = EventKey {
+        source: "test".to_owned(),
+        key: "e".to_owned(),
+        owner: OwnerId("anna".to_owned()),
+    };
+    let ics = event("e", "DTSTART:20261201T080500Z").into_bytes();
+    let incoming = Incoming {
+        at,
+        version: None,
+        ics: Some(ics),
+    };
+    let mut change = Box::pin(scene.hand.node.changes.apply(vec![incoming]));
+    assert!(
+        futures_util::poll!(change.as_mut()).is_pending(),
+        "the store takes its time"
+    );
+    drop(change);
+    let deadline = carillon::clock::SystemClock.elapsed() + Duration::from_secs(20);
+    while scene.hand.node.shared.armed.is_empty() {
+        assert!(
+            carillon::clock::SystemClock.elapsed() < deadline,
+            "no timer was armed"
+        );
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
