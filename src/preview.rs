@@ -36,7 +36,7 @@ const LIMITS: Limits = Limits {
 pub struct Options {
     /// The owner, in whose zone floating and all-day times are understood.
     pub owner: Person,
-    /// Firings at or before this instant are not listed.
+    /// Firings before this instant are not listed.
     pub at: DateTime<Utc>,
     /// Firings after this instant are not listed.
     pub until: Option<DateTime<Utc>>,
@@ -163,14 +163,14 @@ impl<'a> Ahead<'a> {
         }
         for alarm in alarms {
             self.sources.push((event, alarm));
-            self.advance(self.sources.len() - 1, &after(self.options.at));
+            self.advance(self.sources.len() - 1, &Place::just_before(self.options.at));
         }
     }
 
     /// A firing that is past is not worth a line, and neither is the reason why it was none.
     fn refuse(&mut self, event: &Event, refusal: &Refusal) {
         let owner = &self.options.owner;
-        let place = expand::silenced(event, owner, refusal, &after(self.options.at));
+        let place = expand::silenced(event, owner, refusal, &Place::just_before(self.options.at));
         let occurrence = place.map(|place| place.occurrence).or(refusal.occurrence);
         let time = place.map(|place| place.trigger_at).or(refusal.occurrence);
         let line = Line {
@@ -236,15 +236,6 @@ impl<'a> Ahead<'a> {
                 self.advance(source, &place);
             }
         }
-    }
-}
-
-/// The place after everything at `at`.
-fn after(at: DateTime<Utc>) -> Place {
-    Place {
-        trigger_at: at,
-        occurrence: DateTime::<Utc>::MAX_UTC,
-        repeat: u16::MAX,
     }
 }
 

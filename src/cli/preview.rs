@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = zone)]
     tz: Zone,
 
-    /// Nothing that fires at or before this instant is listed [default: now]
+    /// Nothing that fires before this instant is listed [default: now]
     #[arg(long, value_name = "RFC3339", value_parser = instant)]
     at: Option<DateTime<Utc>>,
 

@@ -57,8 +57,9 @@ pub(super) struct Taken {
     withdrawn: usize,
     /// What was read leniently, which alarms will not fire and why.
     warnings: Vec<String>,
-    /// The next triggers that are planned for it now, earliest first.
-    next: Vec<Planned>,
+    /// The next triggers that are planned for it now, earliest first; told of a change that comes alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<Vec<Planned>>,
 }
 
 /// A trigger that is owed.
@@ -156,11 +157,12 @@ pub(super) async fn put(
     };
     let answers = apply(&shared, vec![incoming]).await?;
     let mut taken = taken(answers)?;
-    taken.next = planned(&shared, &at)
+    let mut next = planned(&shared, &at)
         .await?
         .map(|answer| answer.triggers)
         .unwrap_or_default();
-    taken.next.truncate(SHOWN);
+    next.truncate(SHOWN);
+    taken.next = Some(next);
     Ok(Json(taken))
 }
 

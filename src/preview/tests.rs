@@ -104,9 +104,9 @@ fn what_is_past_or_beyond_is_not_listed() {
         "cancelled",
         &format!("DTSTART:20261101T090000Z\nSTATUS:CANCELLED\n{EMAIL}"),
     );
-    let now = vevent("now", &format!("DTSTART:20261127T001500Z\n{EMAIL}"));
+    let just_past = vevent("now", &format!("DTSTART:20261127T001459Z\n{EMAIL}"));
     let beyond = vevent("beyond", &format!("DTSTART:20270101T000000Z\n{EMAIL}"));
-    let preview = seen(&(past + &cancelled + &now + &beyond), |options| {
+    let preview = seen(&(past + &cancelled + &just_past + &beyond), |options| {
         options.until = Some("2026-12-31T00:00:00Z".parse().expect("an instant"));
     });
     assert_eq!(firings(&preview), [""; 0]);
@@ -117,6 +117,12 @@ fn what_is_past_or_beyond_is_not_listed() {
             .all(|line| line.uid.as_deref() == Some("cancelled")),
         "{preview:?}"
     );
+}
+
+#[test]
+fn what_fires_at_the_very_instant_is_listed() {
+    let now = vevent("now", &format!("DTSTART:20261127T001500Z\n{EMAIL}"));
+    assert_eq!(firings(&seen(&now, |_| {})), ["2026-11-27T00:00:00Z"]);
 }
 
 #[test]

@@ -168,9 +168,13 @@ async fn a_connection_lost_after_the_final_dot_is_repeated_with_the_same_message
 
     let mails = sink.mails(2).await;
 
-    assert_eq!(mails[0].message_id(), mails[1].message_id());
-    // Date is that of the attempt (RFC 5322 section 3.6.1), and what is relative to it may move on.
-    assert_eq!(blanked(&mails[0]), blanked(&mails[1]));
+    // All but the Date, which says when the attempt was built, and how long it is until then.
+    assert_eq!(
+        blanked(&mails[0]),
+        blanked(&mails[1]),
+        "the rendered bytes are the same on every retry"
+    );
+    assert_eq!(mails[0].header("Message-ID"), mails[1].header("Message-ID"));
     assert_eq!(node.history_of(1).await[0]["outcome"], "sent");
 }
 

@@ -79,10 +79,11 @@ fn minutes(distance: TimeDelta) -> i64 {
 fn parts(minutes: i64) -> Vec<Part> {
     let days = minutes / MINUTES_PER_DAY;
     let hours = minutes % MINUTES_PER_DAY / MINUTES_PER_HOUR;
-    let (minutes, hours) = match days {
-        // Days away, nobody wants to know the minutes.
-        1.. => (0, hours),
-        _ => (minutes % MINUTES_PER_HOUR, hours),
+    let (days, hours, minutes) = match days {
+        0 => (0, hours, minutes % MINUTES_PER_HOUR),
+        // Days away, nobody wants to know the minutes, and a little later not the hours.
+        1 | 2 => (days, hours, 0),
+        _ => ((minutes + MINUTES_PER_DAY / 2) / MINUTES_PER_DAY, 0, 0),
     };
     [("day", days), ("hour", hours), ("minute", minutes)]
         .into_iter()
@@ -129,7 +130,11 @@ mod tests {
             assert_eq!(say(&relative), told, "{now}");
         }
         let ahead = Relative::timed(at("09T10:20:00"), at("09T11:00:00"), at("01T09:00:00"));
-        assert_eq!(say(&ahead), "Ahead 8 day 1 hour");
+        assert_eq!(say(&ahead), "Ahead 8 day");
+        let across_a_clock_change = Relative::timed(at("08T09:00:00"), at("08T10:00:00"), at("01T10:00:00"));
+        assert_eq!(say(&across_a_clock_change), "Ahead 7 day");
+        let soon = Relative::timed(at("03T09:00:00"), at("03T10:00:00"), at("01T10:00:00"));
+        assert_eq!(say(&soon), "Ahead 1 day 23 hour");
     }
 
     #[test]
