@@ -82,7 +82,7 @@ fn a_configuration_is_checked_and_printed_without_its_secrets() {
 }
 
 #[test]
-fn a_preview_lists_what_fires_after_an_instant() {
+fn a_preview_begins_with_what_fires_at_the_instant() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("tea.ics"), TEA).unwrap();
     let arguments = [
@@ -105,7 +105,7 @@ fn a_preview_lists_what_fires_after_an_instant() {
         .iter()
         .map(|line| line["trigger_at"].as_str().unwrap())
         .collect();
-    assert_eq!(instants, ["2026-12-02T08:45:00Z", "2026-12-03T08:45:00Z"]);
+    assert_eq!(instants, ["2026-12-01T08:45:00Z", "2026-12-02T08:45:00Z"]);
     assert_eq!(
         (lines[0]["uid"].as_str(), lines[0]["action"].as_str()),
         (Some("tea"), Some("DISPLAY"))
