@@ -1,8 +1,19 @@
-//! `carillon check`: by the time it runs, the configuration has been found right.
+//! `carillon check`: by the time it runs, the configuration has been found right. It looks at what the configuration
+//! names: the templates, the store and its schema, the relay. Nothing is changed and nothing is sent.
+
+use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 
+use crate::channel::Deadline;
+use crate::channel::smtp;
+use crate::clock::Clock;
+use crate::clock::SystemClock;
 use crate::config::Settings;
+use crate::delivery::message::Renderer;
+use crate::store::sqlite::known_schema_version;
+use crate::store::sqlite::schema_version;
 
 /// What `check` takes.
 #[derive(Debug, Args)]
@@ -12,17 +23,70 @@ pub(super) struct Arguments {
     print: bool,
 }
 
-/// Says that all is well, or prints the configuration.
-pub(super) fn run(arguments: &Arguments, settings: &Settings) {
+/// Says of each part whether it is well, or prints the configuration. Fails if any part is not.
+pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
     if arguments.print {
         print!("{}", settings.print_redacted());
-        return;
+        return Ok(ExitCode::SUCCESS);
     }
-    println!("the configuration is fine");
-    println!("  store   {}", settings.store.url);
-    println!("  listen  http://{}", settings.http.listen);
-    match &settings.smtp {
-        Some(relay) => println!("  e-mail  through {} port {}", relay.host, relay.port),
-        None => println!("  e-mail  stays in the outbox: channels.email.smtp.host is empty"),
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let parts = [
+        (
+            "configuration",
+            Ok(format!("fine; listens on http://{}", settings.http.listen)),
+        ),
+        ("templates", templates(settings)),
+        ("store", runtime.block_on(store(settings))),
+        ("e-mail", runtime.block_on(email(settings))),
+    ];
+    let mut code = ExitCode::SUCCESS;
+    for (name, found) in parts {
+        match found {
+            Ok(found) => println!("[+] {name}: {found}"),
+            Err(complaint) => {
+                println!("[-] {name}: {complaint}");
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn templates(settings: &Settings) -> Result<String, String> {
+    let folder = settings.templates_dir.as_deref();
+    Renderer::new(folder).map_err(|error| error.to_string())?;
+    Ok(folder.map_or_else(|| "built in".to_owned(), |folder| format!("{}", folder.display())))
+}
+
+async fn store(settings: &Settings) -> Result<String, String> {
+    let path = settings.store.sqlite_path();
+    let known = known_schema_version();
+    match schema_version(&path).await.map_err(|error| error.to_string())? {
+        None => Ok(format!("{} is created by the first start", path.display())),
+        Some(found) if found == known => Ok(format!("{} has schema version {found}", path.display())),
+        Some(found) if found < known => Ok(format!(
+            "{} has schema version {found}; the next start brings it to {known}",
+            path.display()
+        )),
+        Some(found) => Err(format!(
+            "{} has schema version {found}, this version knows up to {known}: use a newer version",
+            path.display()
+        )),
+    }
+}
+
+async fn email(settings: &Settings) -> Result<String, String> {
+    let Some(relay) = &settings.smtp else {
+        return Ok("stays in the outbox: channels.email.smtp.host is empty".to_owned());
+    };
+    let place = format!("{} port {}", relay.host, relay.port);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let deadline = Deadline(clock.elapsed() + settings.delivery.send_within);
+    let relay = smtp::Relay::new(relay.clone(), clock).map_err(|error| error.to_string())?;
+    match relay.greet(deadline).await {
+        Ok(()) => Ok(format!("{place} takes our connection")),
+        Err(complaint) => Err(format!("{place}: {complaint}")),
     }
 }

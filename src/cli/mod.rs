@@ -70,10 +70,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     match &cli.command {
         Command::Serve => with_settings(cli, serve),
         Command::Migrate => with_settings(cli, |_, settings| migrate(&settings)),
-        Command::Check(arguments) => with_settings(cli, |_, settings| {
-            check::run(arguments, &settings);
-            Ok(())
-        }),
+        Command::Check(arguments) => with_settings(cli, |_, settings| check::run(arguments, &settings)),
         Command::Preview(arguments) => preview::run(arguments),
     }
 }
@@ -85,7 +82,7 @@ fn load(cli: &Cli) -> Result<Settings, Complaints> {
     Settings::load(cli.config.as_deref(), environment)
 }
 
-fn with_settings(cli: &Cli, run: impl FnOnce(&Cli, Settings) -> anyhow::Result<()>) -> ExitCode {
+fn with_settings(cli: &Cli, run: impl FnOnce(&Cli, Settings) -> anyhow::Result<ExitCode>) -> ExitCode {
     let settings = match load(cli) {
         Ok(settings) => settings,
         Err(complaints) => {
@@ -94,7 +91,7 @@ fn with_settings(cli: &Cli, run: impl FnOnce(&Cli, Settings) -> anyhow::Result<(
         }
     };
     match run(cli, settings) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("carillon: {error:#}");
             ExitCode::FAILURE
@@ -102,16 +99,17 @@ fn with_settings(cli: &Cli, run: impl FnOnce(&Cli, Settings) -> anyhow::Result<(
     }
 }
 
-fn serve(cli: &Cli, settings: Settings) -> anyhow::Result<()> {
+fn serve(cli: &Cli, settings: Settings) -> anyhow::Result<ExitCode> {
     let cli = Cli {
         config: cli.config.clone(),
         command: Command::Serve,
     };
     let levels = logging::start(&settings.log)?;
-    service::serve(settings, Arc::new(move || load(&cli)), levels)
+    service::serve(settings, Arc::new(move || load(&cli)), levels)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn migrate(settings: &Settings) -> anyhow::Result<()> {
+fn migrate(settings: &Settings) -> anyhow::Result<ExitCode> {
     logging::start(&settings.log)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -121,7 +119,7 @@ fn migrate(settings: &Settings) -> anyhow::Result<()> {
     let store = runtime.block_on(SqliteStore::open(&path, clock, Options::default()))?;
     runtime.block_on(store.close());
     println!("{} is up to date", path.display());
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

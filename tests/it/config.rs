@@ -61,6 +61,36 @@ fn a_wrong_configuration_ends_every_command_with_78_and_all_complaints() {
 }
 
 #[test]
+fn what_the_configuration_names_is_checked_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = closed.local_addr().unwrap().port().to_string();
+    drop(closed);
+    let relay = [
+        ("CARILLON__CHANNELS__EMAIL__SMTP__HOST", "127.0.0.1"),
+        ("CARILLON__CHANNELS__EMAIL__SMTP__PORT", port.as_str()),
+        ("CARILLON__CHANNELS__EMAIL__SMTP__TLS", "none"),
+    ];
+    let output = carillon(folder.path(), &["check"], &relay);
+    assert_eq!(output.status.code(), Some(1));
+    let told = out(&output);
+    assert!(
+        told.contains("[+] store: carillon.db is created by the first start"),
+        "{told}"
+    );
+    assert!(
+        told.contains(&format!("[-] e-mail: 127.0.0.1 port {port}: ")),
+        "{told}"
+    );
+    assert_eq!(carillon(folder.path(), &["migrate"], &[]).status.code(), Some(0));
+    let told = out(&carillon(folder.path(), &["check"], &[]));
+    assert!(
+        told.contains("[+] store: carillon.db has schema version 1"),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_configuration_is_checked_and_printed_without_its_secrets() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("token"), "t0ps3cret").unwrap();

@@ -36,7 +36,8 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
             "calendar", "trigger", "store", "change", "clock", "metrics", "ready", "shutdown", "config",
         ],
         "cli" => &[
-            "calendar", "trigger", "store", "clock", "config", "logging", "preview", "service",
+            "calendar", "trigger", "store", "channel", "delivery", "clock", "config", "logging", "preview",
+            "service",
         ],
         "main" => &["cli"],
         // They assemble the parts, or only name them.

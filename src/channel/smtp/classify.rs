@@ -19,14 +19,14 @@ const MAX_TEXT: usize = 300;
 /// The relay took responsibility.
 pub(super) fn accepted(reply: &Response, recipient: &Address) -> Report {
     Report::Accepted {
-        reply: words(reply, recipient),
+        reply: words(reply, Some(recipient)),
         kept: None,
     }
 }
 
 /// The attempt failed.
 pub(super) fn failed(failure: &Failure, recipient: &Address) -> Report {
-    let error = describe(failure, recipient);
+    let error = describe(failure, Some(recipient));
     match (&failure.cause, failure.stage) {
         (Cause::OutOfTime, _) => Report::Abandoned,
         (Cause::Refused(reply), stage) => refused(stage, reply, error),
@@ -77,7 +77,8 @@ fn transient(error: String, of: Blame) -> Report {
     }
 }
 
-fn describe(failure: &Failure, recipient: &Address) -> String {
+/// What went wrong, without addresses. Before MAIL nobody has been named, and there is no recipient to leave out.
+pub(super) fn describe(failure: &Failure, recipient: Option<&Address>) -> String {
     let stage = failure.stage.as_str();
     match &failure.cause {
         Cause::Refused(reply) => format!("refused at {stage}: {}", words(reply, recipient)),
@@ -92,7 +93,7 @@ fn describe(failure: &Failure, recipient: &Address) -> String {
     }
 }
 
-fn words(reply: &Response, recipient: &Address) -> String {
+fn words(reply: &Response, recipient: Option<&Address>) -> String {
     let text: Vec<_> = reply.message().collect();
     let mut words = reply.code().to_string();
     let said = redact(&text.join(" "), recipient);
@@ -103,7 +104,7 @@ fn words(reply: &Response, recipient: &Address) -> String {
 }
 
 /// Takes out whatever looks like an address or names the recipient.
-fn redact(text: &str, recipient: &Address) -> String {
+fn redact(text: &str, recipient: Option<&Address>) -> String {
     let kept = text.split_whitespace().map(|word| {
         if names_somebody(word, recipient) {
             "[address]".to_owned()
@@ -119,9 +120,8 @@ fn redact(text: &str, recipient: &Address) -> String {
 }
 
 /// An address, plain or encoded, or the recipient's local part standing alone (`<jo>`, `bounce+jo=example.org`).
-fn names_somebody(word: &str, recipient: &Address) -> bool {
-    let local = recipient.user();
-    let is_local = |part: &str| part.eq_ignore_ascii_case(local);
+fn names_somebody(word: &str, recipient: Option<&Address>) -> bool {
+    let is_local = |part: &str| recipient.is_some_and(|it| part.eq_ignore_ascii_case(it.user()));
     let word = word.trim_matches(|c: char| "<>()[]{},;:'\"".contains(c));
     word.contains('@') || word.contains("%40") || is_local(word) || word.split(['=', '+', ':']).any(is_local)
 }
@@ -256,9 +256,9 @@ mod tests {
                 "250 see [address] now",
             ),
         ] {
-            assert_eq!(words(&reply(&format!("250 {said}")), &jo()), kept);
+            assert_eq!(words(&reply(&format!("250 {said}")), Some(&jo())), kept);
         }
-        let long = words(&reply(&format!("250 {}", "x".repeat(1_000))), &jo());
+        let long = words(&reply(&format!("250 {}", "x".repeat(1_000))), Some(&jo()));
         assert_eq!(long.len(), "250 ".len() + MAX_TEXT);
     }
 }

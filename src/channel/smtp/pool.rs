@@ -107,16 +107,30 @@ impl Relay {
         (busy, shared.idle().connections.len())
     }
 
+    /// Opens a connection as for a message (greeting, TLS, AUTH), says goodbye and sends nothing. The error is what went
+    /// wrong, for an operator.
+    pub async fn greet(&self, deadline: Deadline) -> Result<(), String> {
+        let steps = self.steps(deadline);
+        let opened = self.open(&steps).await;
+        let connection = opened.map_err(|failure| classify::describe(&failure, None))?;
+        quit(connection).await;
+        Ok(())
+    }
+
     /// Hands one message over.
     pub async fn submit(&self, letter: &Letter, deadline: Deadline) -> Report {
-        let steps = Steps {
-            clock: &*self.shared.clock,
-            timeouts: &self.shared.config.timeouts,
-            deadline,
-        };
+        let steps = self.steps(deadline);
         match self.attempt(&steps, letter).await {
             Ok(reply) => classify::accepted(&reply, &letter.to),
             Err(failure) => classify::failed(&failure, &letter.to),
+        }
+    }
+
+    fn steps(&self, deadline: Deadline) -> Steps<'_> {
+        Steps {
+            clock: &*self.shared.clock,
+            timeouts: &self.shared.config.timeouts,
+            deadline,
         }
     }
 
