@@ -41,11 +41,14 @@ use crate::trigger::SessionId;
 use crate::trigger::expand;
 use crate::trigger::series::Lateness;
 
+/// The name under which the store remembers by which zone data and policies everything was planned.
+pub const PLANNED_BY: &str = "planned_by";
+
 /// Changes in one transaction at the most, so that nobody waits long for the writer.
 const PER_TRANSACTION: usize = 500;
 
 /// Groups edited again in one transaction at the most.
-const GROUPS_PER_TRANSACTION: u32 = 200;
+const GROUPS_PER_TRANSACTION: u32 = 50;
 
 /// What an alarm means where the standards leave a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,13 +185,23 @@ impl ChangeHandler {
     }
 
     async fn replace_owner(&self, owner: Owner) -> Result<Option<Owner>, StoreError> {
-        let before = self.store.put_owner(&owner).await?;
-        if before
+        let before = self.store.owner(&owner.id).await?;
+        if !before
             .as_ref()
             .is_some_and(|before| reads_differently(before, &owner))
         {
-            self.plan_again(Some(&owner.id)).await?;
+            return self.store.put_owner(&owner).await;
         }
+        // Whoever dies between the two halves leaves a mark by which the next start plans everything again.
+        let planned_by = self.store.remembered(PLANNED_BY).await?;
+        self.store
+            .remember(PLANNED_BY, "an owner is being planned again")
+            .await?;
+        let before = self.store.put_owner(&owner).await?;
+        self.plan_again(Some(&owner.id)).await?;
+        self.store
+            .remember(PLANNED_BY, planned_by.as_deref().unwrap_or_default())
+            .await?;
         Ok(before)
     }
 

@@ -249,7 +249,9 @@ impl Running {
             }
             () = hard.cancelled() => return,
             () = self.shared.clock.sleep(DRAIN) => {
+                // The session stays: the next start takes over all that it held, at once.
                 tracing::warn!("sends under way did not end in time; they are picked up after the next start");
+                return;
             }
         }
         match self.shared.store.end_session(self.shared.session).await {

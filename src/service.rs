@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::calendar::zone;
 use crate::change::ChangeHandler;
+use crate::change::PLANNED_BY;
 use crate::channel::Channel;
 use crate::channel::email::EmailChannel;
 use crate::channel::outbox::OutboxChannel;
@@ -32,9 +33,6 @@ use crate::store::Store;
 use crate::store::sqlite::Options;
 use crate::store::sqlite::SqliteStore;
 use crate::trigger::ChannelKind;
-
-/// The name under which the store remembers by which zone data and policies everything was planned.
-const PLANNED_BY: &str = "planned_by";
 
 /// Reads the configuration again.
 pub type Loader = Arc<dyn Fn() -> Result<Settings, Complaints> + Send + Sync>;

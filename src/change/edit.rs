@@ -13,6 +13,7 @@ use crate::store::Group;
 use crate::store::Record;
 use crate::trigger::Place;
 use crate::trigger::Recipient;
+use crate::trigger::State;
 use crate::trigger::Trigger;
 use crate::trigger::Wish;
 use crate::trigger::expand;
@@ -127,7 +128,8 @@ impl Editing<'_> {
             identity: &wish.identity,
         };
         let known = self.group.alarms.iter().find(|alarm| alarm.wish == *wish);
-        let mut served_through = known.and_then(|alarm| alarm.served_through);
+        let known = known.and_then(|alarm| alarm.served_through);
+        let mut served_through = known.max(self.sending(wish));
         let unserved = self.keep_what_is_owed(&series, wish, served_through, draft)?;
         // A trigger that is past but unsent stays what is owed next; its successor comes when it leaves.
         let waits = unserved
@@ -152,6 +154,17 @@ impl Editing<'_> {
             served_through,
         });
         Ok(())
+    }
+
+    /// The last place that has left planned/claimed though the wish may not remember it: the wish was dropped and comes
+    /// back while its trigger is `sending`. Taken for unserved, it would end its series when it is settled.
+    fn sending(&self, wish: &Wish) -> Option<Place> {
+        let sending = self
+            .group
+            .triggers
+            .iter()
+            .filter(|it| it.wish == *wish && it.state == State::Sending);
+        sending.map(|trigger| trigger.place).max()
     }
 
     /// Withdraws what is no longer owed; returns what is owed and was not served yet.

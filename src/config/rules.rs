@@ -16,6 +16,14 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     http(settings, reader);
     worker(settings, reader);
     delivery(settings, reader);
+    // What was handed over is remembered for planning an hour back.
+    if settings.policies.late_grace > Duration::from_hours(1) {
+        complain(
+            reader,
+            "policies.late_grace",
+            "must be at most 1h: a reminder that late is no reminder",
+        );
+    }
     for (kind, channel) in &settings.channels {
         retry(*kind, &channel.retry, reader);
     }

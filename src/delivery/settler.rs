@@ -14,6 +14,8 @@ use crate::store::AttemptEnd;
 use crate::store::Settled;
 use crate::store::Settlement;
 use crate::trigger::Trigger;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
 
 /// Settlements of one transaction at the most.
 const BATCH: usize = 1_000;
@@ -105,42 +107,71 @@ impl Settler {
 
     fn tell(&self, finished: &Finished, settled: Settled) {
         let trigger = &finished.trigger;
-        let channel = trigger.wish.channel;
-        match settled {
-            Settled::Retrying(claim) => self.shared.armed.arm(&[claim]),
-            Settled::Recorded | Settled::Lost => {}
-            Settled::Poisoned => tracing::error!(trigger.id = %trigger.id, "this outcome cannot be written"),
-        }
-        match &finished.settlement.end {
-            AttemptEnd::Done {
-                outcome,
-                reason,
-                detail,
-                handed_over_at,
-                ..
-            } => {
-                self.shared.metrics.concluded(channel, *outcome, *reason);
-                self.measure(trigger, *handed_over_at);
-                tracing::info!(
-                    trigger.id = %trigger.id,
-                    event.uid = %trigger.wish.event_uid,
-                    %channel,
-                    attempt = trigger.attempts + 1,
-                    %outcome,
-                    %reason,
-                    detail,
-                    "trigger settled",
+        match (settled, &finished.settlement.end) {
+            (Settled::Retrying(claim), end) => {
+                self.shared.armed.arm(&[claim]);
+                self.log(trigger, "attempt failed; it will be repeated", error_of(end));
+            }
+            (Settled::Recorded, AttemptEnd::Retry { error, .. }) => {
+                let (outcome, reason) = (Outcome::Cancelled, Reason::Withdrawn);
+                self.shared
+                    .metrics
+                    .concluded(trigger.wish.channel, outcome, reason);
+                self.log(trigger, "attempt failed; its event no longer owes it", error);
+            }
+            // Whoever has the trigger now says what becomes of it.
+            (Settled::Lost, AttemptEnd::Done { outcome, .. }) if !outcome.is_hand_over() => {
+                self.log(
+                    trigger,
+                    "attempt ended after its claim was lost",
+                    outcome.as_str(),
                 );
             }
-            AttemptEnd::Retry { due_at, error, .. } => tracing::warn!(
-                trigger.id = %trigger.id,
-                event.uid = %trigger.wish.event_uid,
-                %channel,
-                attempt = trigger.attempts + 1,
-                retry_at = %due_at,
-                error,
-                "attempt failed; it will be repeated",
-            ),
+            (Settled::Lost, AttemptEnd::Retry { error, .. }) => {
+                self.log(trigger, "attempt failed after its claim was lost", error);
+            }
+            (
+                Settled::Recorded | Settled::Lost,
+                AttemptEnd::Done {
+                    outcome,
+                    reason,
+                    detail,
+                    handed_over_at,
+                    ..
+                },
+            ) => {
+                self.shared
+                    .metrics
+                    .concluded(trigger.wish.channel, *outcome, *reason);
+                self.measure(trigger, *handed_over_at);
+                self.log(
+                    trigger,
+                    "trigger settled",
+                    &format!("{outcome} {reason} {detail}"),
+                );
+            }
+            (Settled::Poisoned, end) => {
+                tracing::error!(trigger.id = %trigger.id, detail = error_of(end), "this outcome cannot be written");
+            }
         }
+    }
+
+    fn log(&self, trigger: &Trigger, what: &'static str, detail: &str) {
+        tracing::info!(
+            trigger.id = %trigger.id,
+            event.uid = %trigger.wish.event_uid,
+            channel = %trigger.wish.channel,
+            attempt = trigger.attempts + 1,
+            session = self.shared.session.0,
+            detail = detail.trim(),
+            "{what}",
+        );
+    }
+}
+
+fn error_of(end: &AttemptEnd) -> &str {
+    match end {
+        AttemptEnd::Done { detail, .. } => detail,
+        AttemptEnd::Retry { error, .. } => error,
     }
 }

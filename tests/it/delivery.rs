@@ -343,6 +343,9 @@ async fn floating_and_all_day_events_follow_the_owner_to_another_zone() {
 struct Scripted {
     answers: Mutex<VecDeque<Option<Report>>>,
     ids: Mutex<Vec<String>>,
+    /// The first send waits until it is told to go on.
+    is_held: std::sync::atomic::AtomicBool,
+    let_go: tokio::sync::Notify,
 }
 
 impl Scripted {
@@ -350,7 +353,15 @@ impl Scripted {
         Arc::new(Self {
             answers: Mutex::new(answers.into_iter().collect()),
             ids: Mutex::default(),
+            is_held: false.into(),
+            let_go: tokio::sync::Notify::new(),
         })
+    }
+
+    fn held(answer: Report) -> Arc<Self> {
+        let channel = Self::new([Some(answer)]);
+        channel.is_held.store(true, std::sync::atomic::Ordering::SeqCst);
+        channel
     }
 }
 
@@ -358,6 +369,9 @@ impl Scripted {
 impl Channel for Scripted {
     async fn send(&self, message: &Message, _deadline: Deadline) -> Report {
         self.ids.lock().unwrap().push(message.id.clone());
+        if self.is_held.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            self.let_go.notified().await;
+        }
         let answer = self.answers.lock().unwrap().pop_front();
         match answer {
             Some(Some(report)) => report,
@@ -505,6 +519,25 @@ async fn a_clock_that_is_set_forward_is_noticed_within_a_second() {
     );
     stop.cancel();
     running.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_alarm_dropped_and_put_back_in_mid_send_neither_ends_its_series_nor_loses_its_retry() {
+    let channel = Scripted::held(refused(Blame::Message));
+    let mut scene = Scene::through(Some(channel.clone())).await;
+    let series = "DTSTART:20261201T080100Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=2";
+    scene.hand.change("e", "anna", event("e", series)).await;
+    scene.clock.advance(Duration::from_mins(1));
+    let lane = scene.hand.node.lanes[0].clone();
+    assert_eq!(lane.tick(lane.permit().await).await, 1);
+    while channel.ids.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    scene.hand.change("e", "anna", None).await;
+    scene.hand.change("e", "anna", event("e", series)).await;
+    channel.let_go.notify_one();
+    scene.hand.advance(TimeDelta::days(2)).await;
+    assert_eq!(scene.outcomes().await, [sent("01 08:01"), sent("02 08:01")]);
 }
 
 #[tokio::test]

@@ -211,7 +211,7 @@ async fn adjust(
         .collect();
     sqlx::query(
         "-- adjust
-         UPDATE alarm_trigger SET expires_at = j.value ->> 1, has_more = j.value ->> 2
+         UPDATE alarm_trigger SET expires_at = j.value ->> 1, has_more = j.value ->> 2, withdrawn = 0
          FROM json_each(?1) AS j WHERE alarm_trigger.id = unhex(j.value ->> 0)",
     )
     .bind(list(&listed))

@@ -141,7 +141,7 @@ async fn mine(
 ) -> Result<Vec<Owed>, StoreError> {
     let listed: Vec<_> = claims
         .iter()
-        .map(|claim| (claim.id.to_string(), claim.generation))
+        .map(|claim| (claim.id.to_string(), claim.generation, millis(claim.due_at)))
         .collect();
     let rows = sqlx::query(
         "-- fire_check
@@ -151,7 +151,7 @@ async fn mine(
          LEFT JOIN alarm AS a
              ON a.owner = t.owner AND a.event_uid = t.event_uid AND a.identity = t.identity
              AND a.channel = t.channel AND a.recipient = t.recipient
-         WHERE t.generation = j.value ->> 1 AND t.session = ?2
+         WHERE t.generation = j.value ->> 1 AND t.due_at = j.value ->> 2 AND t.session = ?2
            AND (t.state = 'claimed' OR (t.state = 'sending' AND t.attempt_token = ?3))",
     )
     .bind(list(&listed))
