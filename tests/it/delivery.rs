@@ -522,8 +522,21 @@ async fn a_clock_that_is_set_forward_is_noticed_within_a_second() {
 }
 
 #[tokio::test]
-async fn an_alarm_dropped_and_put_back_in_mid_send_neither_ends_its_series_nor_loses_its_retry() {
-    let channel = Scripted::held(refused(Blame::Message));
+async fn an_alarm_dropped_and_put_back_in_mid_send_does_not_end_its_series() {
+    dropped_and_put_back(Report::Accepted {
+        reply: "queued".to_owned(),
+        kept: None,
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_alarm_dropped_and_put_back_in_mid_send_does_not_lose_its_retry() {
+    dropped_and_put_back(refused(Blame::Message)).await;
+}
+
+async fn dropped_and_put_back(first_answer: Report) {
+    let channel = Scripted::held(first_answer);
     let mut scene = Scene::through(Some(channel.clone())).await;
     let series = "DTSTART:20261201T080100Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=2";
     scene.hand.change("e", "anna", event("e", series)).await;
