@@ -142,6 +142,7 @@ impl Worker {
     /// Frees lapsed claims and deletes what is old, until `stop`.
     pub async fn clean(&self, janitor: &Janitor, stop: &CancellationToken) {
         let mut purged = self.clock.elapsed();
+        let mut steps = Steps::new(self.clock.now(), self.clock.elapsed());
         loop {
             self.turns("janitor", RESCUE);
             tokio::select! {
@@ -151,7 +152,10 @@ impl Worker {
             if !self.leadership.is_held() {
                 continue;
             }
-            self.rescue_once(janitor).await;
+            let mut rules = self.rounds.borrow().rescue.clone();
+            steps.look(self.clock.now(), self.clock.elapsed());
+            rules.send_within = steps.send_within(rules.send_within);
+            self.rescue_once(janitor, &rules).await;
             if self.clock.elapsed().saturating_sub(purged) >= PURGE {
                 self.purge_once(janitor).await;
                 purged = self.clock.elapsed();
@@ -160,9 +164,8 @@ impl Worker {
     }
 
     /// One look for lapsed claims; has the planner look if any were freed.
-    pub async fn rescue_once(&self, janitor: &Janitor) {
-        let rules = self.rounds.borrow().rescue.clone();
-        match janitor.rescue(&rules).await {
+    pub async fn rescue_once(&self, janitor: &Janitor, rules: &RescueRules) {
+        match janitor.rescue(rules).await {
             Ok(rescued) => {
                 self.metrics.rescued(&rescued);
                 if rescued != Rescued::default() {
@@ -214,8 +217,68 @@ impl Worker {
     }
 }
 
+/// Steps of the wall clock. By a clock that was set forward, sends that began a second ago look hours old; those under
+/// way when it was set have ended once `send_within` has passed by the boot-time clock, by which they are bounded.
+#[derive(Debug, Clone, Copy)]
+struct Steps {
+    now: DateTime<Utc>,
+    elapsed: Duration,
+    stepped: Option<Duration>,
+}
+
+impl Steps {
+    /// How far the clocks may drift apart between two looks and still tell the same time.
+    const DRIFT: TimeDelta = TimeDelta::seconds(2);
+
+    /// While sends of before a step may be under way, none is old enough to be rescued.
+    const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
+
+    const fn new(now: DateTime<Utc>, elapsed: Duration) -> Self {
+        Self {
+            now,
+            elapsed,
+            stepped: None,
+        }
+    }
+
+    fn look(&mut self, now: DateTime<Utc>, elapsed: Duration) {
+        let passed = TimeDelta::from_std(elapsed.saturating_sub(self.elapsed)).unwrap_or(TimeDelta::MAX);
+        if (now - self.now - passed).abs() > Self::DRIFT {
+            self.stepped = Some(elapsed);
+        }
+        (self.now, self.elapsed) = (now, elapsed);
+    }
+
+    fn send_within(&self, configured: Duration) -> Duration {
+        match self.stepped {
+            Some(stepped) if self.elapsed.saturating_sub(stepped) <= configured => Self::NEVER,
+            _ => configured,
+        }
+    }
+}
+
 fn until_next(next: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Duration {
     next.map_or(Duration::MAX, |next| {
         (next - now).to_std().unwrap_or_default().max(AFTER_FAILURE)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_does_not_age_the_sends_under_way() {
+        let within = Duration::from_mins(2);
+        let at = |seconds| DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds);
+        let mut steps = Steps::new(at(0), Duration::ZERO);
+        steps.look(at(5), Duration::from_secs(5));
+        assert_eq!(steps.send_within(within), within);
+        steps.look(at(3_610), Duration::from_secs(10));
+        assert_eq!(steps.send_within(within), Steps::NEVER);
+        steps.look(at(3_725), Duration::from_secs(125));
+        assert_eq!(steps.send_within(within), Steps::NEVER);
+        steps.look(at(3_735), Duration::from_secs(135));
+        assert_eq!(steps.send_within(within), within);
+    }
 }
