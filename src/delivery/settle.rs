@@ -107,6 +107,7 @@ fn again(trigger: &Trigger, config: &ChannelConfig, setback: &Setback, now: Date
         Next::At(due_at) => AttemptEnd::Retry {
             due_at,
             counts: setback.counts,
+            doubtful: setback.doubt,
             error: cut(&setback.error),
         },
         // What may have arrived is never called failed.

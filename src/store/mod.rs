@@ -348,6 +348,8 @@ pub enum AttemptEnd {
         due_at: DateTime<Utc>,
         /// Whether this attempt counts.
         counts: bool,
+        /// Whether this attempt may have handed it over: that is recorded, and only more knowledge replaces it.
+        doubtful: bool,
         /// What went wrong, without personal data; at most 500 characters.
         error: String,
     },

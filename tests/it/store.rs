@@ -459,6 +459,7 @@ pub fn retry(claim: Claimed, token: i64, minutes: i64, counts: bool) -> Settleme
         end: AttemptEnd::Retry {
             due_at: minute(minutes),
             counts,
+            doubtful: false,
             error: "451 try later".into(),
         },
     }

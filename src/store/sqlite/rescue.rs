@@ -163,7 +163,9 @@ async fn put_right(
             .map(|(held, _)| held)
     };
     let ids = |kind: Lapse| of(kind).map(|held| held.id).collect::<Vec<_>>();
-    let doubtful: Vec<Ending> = ids(Lapse::InDoubt)
+    // Recorded also where it is tried again: it may have arrived, whatever becomes of the next attempt.
+    let doubtful: Vec<Ending> = [ids(Lapse::InDoubt), ids(Lapse::Retry)]
+        .concat()
         .into_iter()
         .map(|id| Ending {
             attempts: 1,
@@ -177,7 +179,7 @@ async fn put_right(
         dead_session: free(conn, &ids(Lapse::Dead)).await?,
         overdue: free(conn, &ids(Lapse::Overdue)).await?,
         in_doubt_retried: try_again(conn, &ids(Lapse::Retry)).await?,
-        in_doubt_recorded: doubtful.len() as u64,
+        in_doubt_recorded: attempts.len() as u64,
     })
 }
 

@@ -138,7 +138,7 @@ async fn held(
     let rows = sqlx::query(
         "-- settle
          SELECT t.id, state, t.channel, generation, session, attempt_token, withdrawn, due_at,
-             coalesce(d.rank >= 2, 0) AS handed_over
+             coalesce(d.rank >= 3, 0) AS handed_over
          FROM alarm_trigger AS t LEFT JOIN delivery AS d ON d.id = t.id
          WHERE t.id IN (SELECT unhex(value) FROM json_each(?1))",
     )

@@ -180,7 +180,64 @@ async fn a_late_settle_that_handed_nothing_over_leaves_the_row_to_its_holder() {
         (kept.state, kept.generation, kept.due_at),
         (State::Claimed, newer.generation, minute(0))
     );
-    assert!(stage.history().await.is_empty());
+    // The holder was lost in mid-send: that it may have arrived is all that is known.
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::InDoubt, Reason::HolderLost))
+    );
+}
+
+fn doubtful(mut settlement: Settlement) -> Settlement {
+    if let AttemptEnd::Retry { doubtful, .. } = &mut settlement.end {
+        *doubtful = true;
+    }
+    settlement
+}
+
+#[tokio::test]
+async fn what_may_have_arrived_is_never_called_failed() {
+    let stage = Stage::new().await;
+    let trigger = new("e", 0);
+    let claim = stage.sending(&trigger, 7).await;
+    let again = stage.settle(doubtful(retry(claim, 7, 1, true))).await;
+    let Settled::Retrying(again) = again else {
+        panic!("{again:?}")
+    };
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::InDoubt, Reason::ConnectionLost))
+    );
+
+    assert_eq!(stage.fire(&[again], 8, &send()).await.granted.len(), 1);
+    let settled = stage
+        .settle(done(again, 8, Outcome::Failed, Reason::Refused))
+        .await;
+    assert_eq!(settled, Settled::Recorded);
+
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::InDoubt, Reason::ConnectionLost))
+    );
+    assert!(stage.trigger(&trigger).await.is_none(), "it is owed no more");
+}
+
+#[tokio::test]
+async fn what_may_have_arrived_and_then_does_is_sent() {
+    let stage = Stage::new().await;
+    let trigger = new("e", 0);
+    let claim = stage.sending(&trigger, 7).await;
+    let again = stage.settle(doubtful(retry(claim, 7, 1, true))).await;
+    let Settled::Retrying(again) = again else {
+        panic!("{again:?}")
+    };
+
+    assert_eq!(stage.fire(&[again], 8, &send()).await.granted.len(), 1);
+    stage.settle(done(again, 8, Outcome::Sent, Reason::None)).await;
+
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::Sent, Reason::None))
+    );
 }
 
 #[tokio::test]

@@ -78,8 +78,12 @@ impl<'s> Plan<'s> {
             AttemptEnd::Retry {
                 due_at,
                 counts,
+                doubtful,
                 error,
             } if !held.withdrawn => {
+                if *doubtful {
+                    self.endings.push(doubt(id, error));
+                }
                 self.retries.push(Retry {
                     id,
                     token: settlement.token,
@@ -93,6 +97,11 @@ impl<'s> Plan<'s> {
                     ..claim(settlement, held)
                 });
             }
+            AttemptEnd::Retry {
+                doubtful: true,
+                error,
+                ..
+            } => self.endings.push(doubt(id, error)),
             AttemptEnd::Retry { counts, error, .. } => self.endings.push(Ending {
                 detail: error.clone(),
                 attempts: u32::from(*counts),
@@ -160,6 +169,15 @@ fn claim(settlement: &Settlement, held: &Held) -> Claimed {
 /// The same retry was settled before, and the answer was lost.
 fn already_retrying(settlement: &Settlement, held: &Held) -> bool {
     matches!(settlement.end, AttemptEnd::Retry { due_at, .. } if millis(due_at) == millis(held.due_at))
+}
+
+/// It may have arrived: whatever becomes of the next attempt, it is not called failed, and never planned again.
+fn doubt(id: TriggerId, error: &str) -> Ending {
+    Ending {
+        detail: error.to_owned(),
+        attempts: 1,
+        ..Ending::plain(id, Outcome::InDoubt, Reason::ConnectionLost)
+    }
 }
 
 fn ending(settlement: &Settlement) -> Option<Ending> {
