@@ -214,7 +214,10 @@ impl Node {
             }
         });
         loops.close();
-        let settling = tokio::spawn(settler.run());
+        // It ends when the last lane has: later than `soft`, or something is wrong and outcomes are lost.
+        let settling = TaskTracker::new();
+        watched(&settling, "settler", shutdown, move |_| settler.run());
+        settling.close();
         Running {
             shared,
             loops,
@@ -228,25 +231,21 @@ impl Node {
 pub struct Running {
     shared: Arc<Shared>,
     loops: TaskTracker,
-    settling: tokio::task::JoinHandle<()>,
+    settling: TaskTracker,
 }
 
 impl Running {
     /// Finishes what is under way (for at most 30 s, or until `hard` is cancelled), and gives back the rest.
-    pub async fn drain(mut self, hard: &CancellationToken) {
+    pub async fn drain(self, hard: &CancellationToken) {
         self.shared.sends.close();
         let finish = async {
             self.loops.wait().await;
             self.shared.sends.wait().await;
             // The last lane and the last send are gone, and with them the ways to the settler.
-            (&mut self.settling).await
+            self.settling.wait().await;
         };
         tokio::select! {
-            settled = finish => {
-                if let Err(error) = settled {
-                    tracing::error!(%error, "the settler died; what it held is picked up after the next start");
-                }
-            }
+            () = finish => {}
             () = hard.cancelled() => return,
             () = self.shared.clock.sleep(DRAIN) => {
                 // The session stays: the next start takes over all that it held, at once.
@@ -271,7 +270,8 @@ where
     let shutdown = shutdown.clone();
     loops.spawn(async move {
         let ended = task.await;
-        if !shutdown.soft.is_cancelled() {
+        // A panic is a failure whenever it comes: a drain that lost outcomes does not end with 0.
+        if ended.is_err() || !shutdown.soft.is_cancelled() {
             let how = ended.map_or_else(|error| error.to_string(), |()| "it returned".to_owned());
             tracing::error!(name, how, "a loop ended");
             shutdown.fail(format!("the {name} loop ended: {how}"));

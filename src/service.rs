@@ -95,15 +95,32 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         reload,
     };
     let serving = tokio::spawn(http::serve(listener, http::router(api, &http), shutdown.clone()));
+    let serving = watch_api(serving, shutdown.clone());
 
     shutdown.soft.cancelled().await;
     ready.drain();
     replanning.abort();
     running.drain(&shutdown.hard).await;
-    serving.await.context("the API died")?.context("the API failed")?;
+    serving.await.context("the watch over the API died")?;
     shutdown
         .failure()
         .map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
+}
+
+/// An API that ends before it is asked to, or with a failure, takes the process down.
+fn watch_api(
+    serving: tokio::task::JoinHandle<std::io::Result<()>>,
+    shutdown: Shutdown,
+) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        let how = match serving.await {
+            Ok(Ok(())) if shutdown.soft.is_cancelled() => return,
+            Ok(Ok(())) => "it returned".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        shutdown.fail(format!("the API ended: {how}"));
+    })
 }
 
 fn channels(
@@ -120,7 +137,12 @@ fn channels(
 
 /// What stored events were planned by: when it changes, everything is planned again.
 fn planned_by(settings: &Settings) -> String {
-    format!("tzdata {}, {:?}", zone::data_version(), settings.policies)
+    let most = settings.delivery.max_lateness;
+    format!(
+        "tzdata {}, {:?}, at most {most:?} late",
+        zone::data_version(),
+        settings.policies
+    )
 }
 
 /// Plans everything again if the zone data or the policies are not those it was planned by. An interrupted run starts

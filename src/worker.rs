@@ -97,12 +97,15 @@ impl Worker {
     /// Looks ahead until `stop`; the first time after `initial_delay`.
     pub async fn plan(&self, planner: &Planner, initial_delay: Duration, stop: &CancellationToken) {
         let mut pause = initial_delay;
+        let mut reloaded = self.rounds.clone();
+        reloaded.mark_unchanged();
         loop {
             self.turns("planner", pause);
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.clock.sleep(pause) => {}
                 () = self.nudge.notified() => {}
+                Ok(()) = reloaded.changed() => {}
             }
             if self.leadership.is_held() {
                 pause = self.plan_once(planner).await;
