@@ -192,7 +192,10 @@ impl Node {
         } = self;
         let worker = Arc::new(worker);
         let loops = TaskTracker::new();
+        let settling = TaskTracker::new();
         if delivers {
+            // It ends when the last lane has: later than `soft`, or something is wrong and outcomes are lost.
+            watched(&settling, "settler", shutdown, move |_| settler.run());
             for lane in lanes {
                 watched(&loops, "delivery", shutdown, move |stop| async move {
                     lane.run(stop).await;
@@ -214,9 +217,6 @@ impl Node {
             }
         });
         loops.close();
-        // It ends when the last lane has: later than `soft`, or something is wrong and outcomes are lost.
-        let settling = TaskTracker::new();
-        watched(&settling, "settler", shutdown, move |_| settler.run());
         settling.close();
         Running {
             shared,

@@ -204,8 +204,7 @@ fn reloading(running: Settings, loader: Loader, reloaded: Reloaded) -> Reload {
 fn follow_hangups(reload: Reload) -> anyhow::Result<()> {
     let mut hangups = Hangups::listen().context("cannot listen for SIGHUP")?;
     tokio::spawn(async move {
-        loop {
-            hangups.next().await;
+        while hangups.next().await.is_some() {
             // The complaints are logged by the reload itself.
             let _ = reload();
         }

@@ -54,6 +54,22 @@ async fn a_second_node_on_the_same_file_is_refused_with_the_cure() {
 }
 
 #[tokio::test]
+async fn a_node_that_does_not_deliver_takes_changes_and_leaves_their_triggers_free() {
+    let mut node = Home::new()
+        .with("WORKER__ENABLED", "false")
+        .start_with_owner()
+        .await;
+    let event = Calendar::far_away("idle@example.org").alarm_at(whole_second_in(1));
+    node.put_event("idle", &event).await.ok();
+
+    let triggers = node.triggers("idle").await;
+    assert_eq!(triggers[0]["state"], "planned", "{triggers:?}");
+    assert_eq!(node.get("/readyz").await.status, StatusCode::OK);
+
+    assert!(node.terminate().await.success());
+}
+
+#[tokio::test]
 async fn asked_to_stop_it_stops_with_success_and_gives_back_what_it_holds() {
     let sink = Sink::start().await;
     let mut node = Home::new().with_relay(sink.port).start_with_owner().await;
