@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::calendar::event::Event;
 use crate::calendar::ical;
+use crate::calendar::zone;
 use crate::store::Acceptance;
 use crate::store::Change;
 use crate::store::ChangeBody;
@@ -31,6 +32,7 @@ use crate::store::EventKey;
 use crate::store::Group;
 use crate::store::NearClaim;
 use crate::store::Owner;
+use crate::store::PlanMark;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::store::Version;
@@ -42,10 +44,13 @@ use crate::trigger::expand;
 use crate::trigger::series::Lateness;
 
 /// The name under which the store remembers by which zone data and policies everything was planned.
-pub const PLANNED_BY: &str = "planned_by";
+const PLANNED_BY: &str = "planned_by";
 
 /// Changes in one transaction at the most, so that nobody waits long for the writer.
 const PER_TRANSACTION: usize = 500;
+
+/// Owners marked to be planned again that are read at once.
+const OWNERS: u32 = 100;
 
 /// Groups edited again in one transaction at the most.
 const GROUPS_PER_TRANSACTION: u32 = 50;
@@ -178,6 +183,11 @@ impl ChangeHandler {
         Ok(answers)
     }
 
+    /// Told when the configuration is another.
+    pub fn config(&self) -> watch::Receiver<Config> {
+        self.config.clone()
+    }
+
     /// Creates or replaces an owner, and plans again what depends on it. Returns the owner before.
     pub async fn put_owner(&self, owner: Owner) -> Result<Option<Owner>, StoreError> {
         let handler = self.clone();
@@ -185,35 +195,48 @@ impl ChangeHandler {
     }
 
     async fn replace_owner(&self, owner: Owner) -> Result<Option<Owner>, StoreError> {
-        let before = self.store.owner(&owner.id).await?;
-        if !before
-            .as_ref()
-            .is_some_and(|before| reads_differently(before, &owner))
-        {
-            return self.store.put_owner(&owner).await;
+        let replaced = self.store.put_owner(&owner).await?;
+        if let Some(mark) = replaced.to_plan {
+            self.plan_owner(&owner.id, mark).await?;
         }
-        // Whoever dies between the two halves leaves a mark by which the next start plans everything again.
-        let planned_by = self.store.remembered(PLANNED_BY).await?;
-        self.store
-            .remember(PLANNED_BY, "an owner is being planned again")
-            .await?;
-        let before = self.store.put_owner(&owner).await?;
-        self.plan_again(Some(&owner.id)).await?;
-        self.store
-            .remember(PLANNED_BY, planned_by.as_deref().unwrap_or_default())
-            .await?;
-        Ok(before)
+        Ok(replaced.before)
     }
 
-    /// Plans again everything of one owner, or of everybody: what the zone data, a policy or a person's zone means for
-    /// stored events has changed.
-    pub async fn plan_again(&self, owner: Option<&OwnerId>) -> Result<(), StoreError> {
-        let editing = self.editing();
+    /// Plans again what has to be: everything, where zone data or policies are not those it was planned by; else
+    /// everything of the owners that are marked. What an interrupted run has not done stays to be done.
+    pub async fn catch_up(&self) -> Result<(), StoreError> {
+        let config = self.config.borrow().clone();
+        let planned_by = planned_by(&config);
+        let before = self.store.remembered(PLANNED_BY).await?;
+        if before.as_ref() != Some(&planned_by) {
+            tracing::info!(planned_by, "planning everything again");
+            // Half of it may be planned by these from now on, whatever was in force before.
+            self.store.remember(PLANNED_BY, "").await?;
+            self.plan_again(None, &editing(config)).await?;
+            self.store.remember(PLANNED_BY, &planned_by).await?;
+        }
+        loop {
+            let marked = self.store.owners_to_plan(OWNERS).await?;
+            if marked.is_empty() {
+                return Ok(());
+            }
+            for (owner, mark) in marked {
+                self.plan_owner(&owner, mark).await?;
+            }
+        }
+    }
+
+    async fn plan_owner(&self, owner: &OwnerId, mark: PlanMark) -> Result<(), StoreError> {
+        self.plan_again(Some(owner), &self.editing()).await?;
+        self.store.owner_planned(owner, mark).await
+    }
+
+    async fn plan_again(&self, owner: Option<&OwnerId>, editing: &Editing) -> Result<(), StoreError> {
         let mut cursor = None;
         loop {
             let page = self
                 .store
-                .edit_groups(owner, cursor, GROUPS_PER_TRANSACTION, &editing, self.near());
+                .edit_groups(owner, cursor, GROUPS_PER_TRANSACTION, editing, self.near());
             let (changed, next) = page.await?;
             (self.tell)(&changed.claimed, &changed.withdrawn);
             if next.is_none() {
@@ -285,15 +308,7 @@ impl ChangeHandler {
     }
 
     fn editing(&self) -> Editing {
-        let config = self.config.borrow().clone();
-        let lateness = Lateness {
-            grace: config.policies.late_grace,
-            most: config.max_lateness,
-        };
-        Editing {
-            policies: config.policies,
-            lateness,
-        }
+        editing(self.config.borrow().clone())
     }
 
     fn near(&self) -> Option<NearClaim> {
@@ -324,8 +339,24 @@ fn route(action: &str, policies: &Policies) -> Option<ChannelKind> {
     }
 }
 
-fn reads_differently(before: &Owner, after: &Owner) -> bool {
-    before.time_zone != after.time_zone || before.email != after.email || before.addresses != after.addresses
+/// By what stored events are planned: when it changes, everything is planned again.
+fn planned_by(config: &Config) -> String {
+    let most = config.max_lateness;
+    format!(
+        "tzdata {}, {:?}, at most {most:?} late",
+        zone::data_version(),
+        config.policies
+    )
+}
+
+fn editing(config: Config) -> Editing {
+    Editing {
+        lateness: Lateness {
+            grace: config.policies.late_grace,
+            most: config.max_lateness,
+        },
+        policies: config.policies,
+    }
 }
 
 /// The decisions of a change, with the policies of its batch.

@@ -31,6 +31,15 @@ pub struct Config {
     pub tombstones: Duration,
 }
 
+/// What a purge did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Purged {
+    /// Rows deleted.
+    pub rows: u64,
+    /// Whether there may be more to delete.
+    pub more: bool,
+}
+
 /// Cleans up.
 #[derive(Debug, Clone)]
 pub struct Janitor {
@@ -48,22 +57,23 @@ impl Janitor {
         self.store.rescue(rules, RESCUE).await
     }
 
-    /// Deletes what is older than it must be kept. Returns how many rows went.
-    pub async fn purge(&self, config: Config, now: DateTime<Utc>) -> Result<u64, StoreError> {
+    /// Deletes what is older than it must be kept, but not all of it if it is much.
+    pub async fn purge(&self, config: Config, now: DateTime<Utc>) -> Result<Purged, StoreError> {
         let before = |age| now.checked_sub_signed(TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX));
         let retention = Retention {
             history_before: before(config.history).unwrap_or(DateTime::<Utc>::MIN_UTC),
             tombstones_before: before(config.tombstones).unwrap_or(DateTime::<Utc>::MIN_UTC),
             limit: PURGE,
         };
-        let mut deleted = 0;
+        let mut purged = Purged { rows: 0, more: true };
         for _ in 0..PURGES {
             let gone = self.store.purge(&retention).await?;
-            deleted += gone;
-            if gone == 0 {
+            purged.rows += gone;
+            purged.more = gone > 0;
+            if !purged.more {
                 break;
             }
         }
-        Ok(deleted)
+        Ok(purged)
     }
 }

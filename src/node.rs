@@ -181,6 +181,7 @@ impl Node {
     /// Starts the loops; they stop taking new work when `shutdown.soft` is cancelled.
     pub fn run(self, initial_delay: Duration, shutdown: &Shutdown) -> Running {
         let Self {
+            changes,
             shared,
             lanes,
             settler,
@@ -188,7 +189,6 @@ impl Node {
             planner,
             janitor,
             delivers,
-            ..
         } = self;
         let worker = Arc::new(worker);
         let loops = TaskTracker::new();
@@ -204,6 +204,10 @@ impl Node {
             let planning = Arc::clone(&worker);
             watched(&loops, "planner", shutdown, move |stop| async move {
                 planning.plan(&planner, initial_delay, &stop).await;
+            });
+            let replanning = Arc::clone(&worker);
+            watched(&loops, "replanner", shutdown, move |stop| async move {
+                replanning.replan(&changes, &stop).await;
             });
             let cleaning = Arc::clone(&worker);
             watched(&loops, "janitor", shutdown, move |stop| async move {

@@ -7,8 +7,6 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 
 use crate::calendar::zone;
-use crate::change::ChangeHandler;
-use crate::change::PLANNED_BY;
 use crate::channel::Channel;
 use crate::channel::email::EmailChannel;
 use crate::channel::outbox::OutboxChannel;
@@ -73,16 +71,12 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let changes = node.changes.clone();
     let running = node.run(settings.worker.initial_delay, &shutdown);
 
-    let planning = plan_again(Arc::clone(&store), changes.clone(), planned_by(&settings));
-    let replanning = tokio::spawn(planning);
     let http = settings.http.clone();
     tracing::info!("{}", http::where_to_look(http.listen, settings.smtp.is_some()));
     let reloaded = Reloaded {
         live,
         levels,
         metrics: Arc::clone(&metrics),
-        store: Arc::clone(&store),
-        changes: changes.clone(),
     };
     let reload = reloading(settings, loader, reloaded);
     follow_hangups(Arc::clone(&reload))?;
@@ -99,7 +93,6 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
 
     shutdown.soft.cancelled().await;
     ready.drain();
-    replanning.abort();
     running.drain(&shutdown.hard).await;
     serving.await.context("the watch over the API died")?;
     shutdown
@@ -135,68 +128,34 @@ fn channels(
     Ok(BTreeMap::from([(ChannelKind::Email, email)]))
 }
 
-/// What stored events were planned by: when it changes, everything is planned again.
-fn planned_by(settings: &Settings) -> String {
-    let most = settings.delivery.max_lateness;
-    format!(
-        "tzdata {}, {:?}, at most {most:?} late",
-        zone::data_version(),
-        settings.policies
-    )
-}
-
-/// Plans everything again if the zone data or the policies are not those it was planned by. An interrupted run starts
-/// over at the next start.
-async fn plan_again(store: Arc<dyn Store>, changes: ChangeHandler, planned_by: String) {
-    let outcome = async {
-        if store.remembered(PLANNED_BY).await?.as_deref() == Some(&planned_by) {
-            return Ok(());
-        }
-        tracing::info!(planned_by, "planning everything again");
-        changes.plan_again(None).await?;
-        store.remember(PLANNED_BY, &planned_by).await
-    };
-    if let Err(error) = outcome.await {
-        tracing::error!(%error, "planning again failed; it is tried again at the next start");
-    }
-}
-
 /// What a reload changes.
 struct Reloaded {
     live: Live,
     levels: Levels,
     metrics: Arc<Metrics>,
-    store: Arc<dyn Store>,
-    changes: ChangeHandler,
 }
 
 /// Reads the configuration again and puts it in force; a bad one changes nothing.
-fn reloading(running: Settings, loader: Loader, reloaded: Reloaded) -> Reload {
-    let in_force = std::sync::Mutex::new(running);
+fn reloading(started: Settings, loader: Loader, reloaded: Reloaded) -> Reload {
+    let one_at_a_time = std::sync::Mutex::new(());
     Arc::new(move || {
+        // Else the file that was read first could be put in force last.
+        let _alone = one_at_a_time.lock().expect("no holder panics");
         let new = loader().inspect_err(|complaints| {
             reloaded.metrics.config_refused();
             tracing::error!(%complaints, "the new configuration is refused; the old one stays in force");
         })?;
-        let mut in_force = in_force.lock().expect("no holder panics");
-        let restart = what_needs_restart(&in_force, &new);
+        // What needs a restart is in force as it was at the start, however often it was read since.
+        let restart = what_needs_restart(&started, &new);
         reloaded.live.apply(&new);
         if let Err(error) = reloaded.levels.set(&new.log.level) {
             tracing::error!(%error, "the log level stays as it is");
         }
         reloaded.metrics.config_applied(new.hash());
-        if planned_by(&in_force) != planned_by(&new) {
-            tokio::spawn(plan_again(
-                Arc::clone(&reloaded.store),
-                reloaded.changes.clone(),
-                planned_by(&new),
-            ));
-        }
         tracing::info!(
             ?restart,
             "the new configuration is in force, but for what needs a restart"
         );
-        *in_force = new;
         Ok(restart)
     })
 }

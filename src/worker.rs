@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::change::ChangeHandler;
 use crate::clock::Clock;
 use crate::cluster::Leadership;
 use crate::janitor;
@@ -34,6 +35,12 @@ const RESCUE: Duration = Duration::from_secs(5);
 
 /// How often what is old is deleted.
 const PURGE: Duration = Duration::from_mins(10);
+
+/// How often it is looked whether something must be planned again.
+const REPLAN: Duration = Duration::from_mins(1);
+
+/// How long planning everything again may take, in a store of many millions of events.
+const LONG_REPLAN: Duration = Duration::from_hours(24);
 
 /// The pause after a run that failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -145,6 +152,7 @@ impl Worker {
     /// Frees lapsed claims and deletes what is old, until `stop`.
     pub async fn clean(&self, janitor: &Janitor, stop: &CancellationToken) {
         let mut purged = self.clock.elapsed();
+        let mut more = false;
         let mut steps = Steps::new(self.clock.now(), self.clock.elapsed());
         loop {
             self.turns("janitor", RESCUE);
@@ -159,8 +167,8 @@ impl Worker {
             steps.look(self.clock.now(), self.clock.elapsed());
             rules.send_within = steps.send_within(rules.send_within);
             self.rescue_once(janitor, &rules).await;
-            if self.clock.elapsed().saturating_sub(purged) >= PURGE {
-                self.purge_once(janitor).await;
+            if more || self.clock.elapsed().saturating_sub(purged) >= PURGE {
+                more = self.purge_once(janitor).await;
                 purged = self.clock.elapsed();
             }
         }
@@ -180,13 +188,47 @@ impl Worker {
         }
     }
 
-    async fn purge_once(&self, janitor: &Janitor) {
+    /// Deletes what is old. Returns whether there may be more, to be deleted in the next round.
+    async fn purge_once(&self, janitor: &Janitor) -> bool {
         let retention = self.rounds.borrow().retention;
-        let deleted = async { janitor.purge(retention, self.store.now().await?).await };
-        match deleted.await {
-            Ok(0) => {}
-            Ok(rows) => tracing::info!(rows, "old history was deleted"),
-            Err(error) => tracing::warn!(%error, "deleting old history failed; trying again later"),
+        let purged = async { janitor.purge(retention, self.store.now().await?).await };
+        match purged.await {
+            Ok(purged) => {
+                if purged.rows > 0 {
+                    tracing::info!(rows = purged.rows, "old history was deleted");
+                }
+                purged.more
+            }
+            Err(error) => {
+                tracing::warn!(%error, "deleting old history failed; trying again later");
+                false
+            }
+        }
+    }
+
+    /// Plans again what has to be, until `stop`: at once, when the configuration is another, and from time to time.
+    pub async fn replan(&self, changes: &ChangeHandler, stop: &CancellationToken) {
+        let mut reloaded = changes.config();
+        let mut pause = Duration::ZERO;
+        loop {
+            self.turns("replanner", pause);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.clock.sleep(pause) => {}
+                Ok(()) = reloaded.changed() => {}
+            }
+            pause = REPLAN;
+            if !self.leadership.is_held() {
+                continue;
+            }
+            self.turns("replanner", LONG_REPLAN);
+            let caught_up = tokio::select! {
+                () = stop.cancelled() => return,
+                caught_up = changes.catch_up() => caught_up,
+            };
+            if let Err(error) = caught_up {
+                tracing::error!(%error, "planning again failed; trying again");
+            }
         }
     }
 

@@ -31,6 +31,9 @@ use crate::trigger::Trigger;
 /// Triggers that the answer to a change shows at the most.
 const SHOWN: usize = 10;
 
+/// Copies deleted in one transaction where every owner's goes.
+const HOLDERS: u32 = 500;
+
 /// `?owner=…&version=…`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,7 +50,7 @@ pub(super) struct OfOwner {
 }
 
 /// What became of a change.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct Taken {
     /// `applied`, `unchanged` or `stale`.
     result: &'static str,
@@ -60,6 +63,37 @@ pub(super) struct Taken {
     /// The next triggers that are planned for it now, earliest first; told of a change that comes alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<Vec<Planned>>,
+}
+
+impl Default for Taken {
+    fn default() -> Self {
+        Self {
+            result: "unchanged",
+            planned: 0,
+            withdrawn: 0,
+            warnings: Vec::new(),
+            next: None,
+        }
+    }
+}
+
+impl Taken {
+    /// Adds what became of further changes; the first problem among them ends it.
+    fn add(&mut self, answers: Vec<Answer>) -> Result<(), Problem> {
+        for answer in answers {
+            self.result = match (answer.result, self.result) {
+                (ChangeResult::Rejected(complaints), _) => return Err(Problem::rejected(&complaints)),
+                (ChangeResult::Conflict(reason), _) => return Err(Problem::conflict(&reason)),
+                (ChangeResult::Applied, _) | (_, "applied") => "applied",
+                (ChangeResult::Stale, _) | (_, "stale") => "stale",
+                (ChangeResult::Unchanged, _) => "unchanged",
+            };
+            self.planned += answer.planned;
+            self.withdrawn += answer.withdrawn;
+            self.warnings.extend(answer.warnings);
+        }
+        Ok(())
+    }
 }
 
 /// A trigger that is owed.
@@ -235,14 +269,26 @@ pub(super) async fn delete_copies(
     key: &str,
     version: Option<Version>,
 ) -> Result<Taken, Problem> {
-    let copies = shared.store.copies(source, key).await?;
-    let living = copies.into_iter().filter(|copy| copy.deleted_at.is_none());
-    let deletion = |copy: EventCopy| Incoming {
-        at: copy.at,
+    let deletion = |owner: OwnerId| Incoming {
+        at: EventKey {
+            source: source.to_owned(),
+            key: key.to_owned(),
+            owner,
+        },
         version: version.clone(),
         ics: None,
     };
-    taken(apply(shared, living.map(deletion).collect()).await?)
+    let mut sum = Taken::default();
+    let mut after = None;
+    loop {
+        let holders = shared.store.holders(source, key, after.as_ref(), HOLDERS).await?;
+        after = holders.last().cloned();
+        let changes = holders.into_iter().map(deletion).collect();
+        sum.add(apply(shared, changes).await?)?;
+        if after.is_none() {
+            return Ok(sum);
+        }
+    }
 }
 
 /// Applies changes and counts them.
@@ -273,30 +319,14 @@ fn event_key(source: String, key: String, owner: String) -> Result<EventKey, Pro
 
 /// The answer to one request from the answers to its changes: the first problem, else their sum.
 pub(super) fn taken(answers: Vec<Answer>) -> Result<Taken, Problem> {
-    let mut taken = Taken {
-        result: "unchanged",
-        ..Taken::default()
-    };
-    for answer in answers {
-        taken.result = match (answer.result, taken.result) {
-            (ChangeResult::Rejected(complaints), _) => return Err(Problem::rejected(&complaints)),
-            (ChangeResult::Conflict(reason), _) => return Err(Problem::conflict(&reason)),
-            (ChangeResult::Applied, _) | (_, "applied") => "applied",
-            (ChangeResult::Stale, _) | (_, "stale") => "stale",
-            (ChangeResult::Unchanged, _) => "unchanged",
-        };
-        taken.planned += answer.planned;
-        taken.withdrawn += answer.withdrawn;
-        taken.warnings.extend(answer.warnings);
-    }
+    let mut taken = Taken::default();
+    taken.add(answers)?;
     Ok(taken)
 }
 
 async fn copy_of(shared: &Shared, at: &EventKey) -> Result<Option<EventCopy>, Problem> {
-    let copies = shared.store.copies(&at.source, &at.key).await?;
-    Ok(copies
-        .into_iter()
-        .find(|copy| copy.at.owner == at.owner && copy.deleted_at.is_none()))
+    let copy = shared.store.copy(at).await?;
+    Ok(copy.filter(|copy| copy.deleted_at.is_none()))
 }
 
 /// What is planned for the event of this copy, earliest first; none if there is no such copy.

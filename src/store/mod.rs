@@ -62,6 +62,19 @@ impl Owner {
     }
 }
 
+/// A demand that everything of an owner be planned again; later demands have greater marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PlanMark(pub i64);
+
+/// What became of the replacement of an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replaced {
+    /// The owner before; none if they are new.
+    pub before: Option<Owner>,
+    /// Where zone or addresses changed: what must be planned again.
+    pub to_plan: Option<PlanMark>,
+}
+
 /// The source's own version of an event. Numbers are compared as numbers, everything else bytewise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version(pub String);
@@ -545,11 +558,17 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     // Owners.
 
-    /// Creates or replaces an owner. Returns the one before.
-    async fn put_owner(&self, owner: &Owner) -> Result<Option<Owner>, StoreError>;
+    /// Creates or replaces an owner. Where events read differently now, it is noted that they must be planned again.
+    async fn put_owner(&self, owner: &Owner) -> Result<Replaced, StoreError>;
 
     /// Reads an owner.
     async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError>;
+
+    /// Up to `limit` owners whose events must be planned again.
+    async fn owners_to_plan(&self, limit: u32) -> Result<Vec<(OwnerId, PlanMark)>, StoreError>;
+
+    /// Notes that an owner's events were planned again. What was asked for after that mark stays to be done.
+    async fn owner_planned(&self, id: &OwnerId, mark: PlanMark) -> Result<(), StoreError>;
 
     // Events.
 
@@ -574,8 +593,17 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         near: Option<NearClaim>,
     ) -> Result<(Changed, Option<(OwnerId, String)>), StoreError>;
 
-    /// The copies with this source and key, tombstones included, ordered by owner.
-    async fn copies(&self, source: &str, key: &str) -> Result<Vec<EventCopy>, StoreError>;
+    /// One copy, or its tombstone.
+    async fn copy(&self, at: &EventKey) -> Result<Option<EventCopy>, StoreError>;
+
+    /// Who has a copy with this source and key that is not deleted: up to `limit` owners after the cursor, in order.
+    async fn holders(
+        &self,
+        source: &str,
+        key: &str,
+        after: Option<&OwnerId>,
+        limit: u32,
+    ) -> Result<Vec<OwnerId>, StoreError>;
 
     /// Everything about one event of one owner; none if there is nothing.
     async fn group(&self, owner: &OwnerId, uid: &str) -> Result<Option<Group>, StoreError>;

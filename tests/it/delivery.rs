@@ -22,6 +22,9 @@ use carillon::trigger::OwnerId;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
 use chrono::TimeDelta;
+use sqlx::Connection;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteConnectOptions;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -42,7 +45,7 @@ fn event(uid: &str, lines: &str) -> String {
 }
 
 struct Scene {
-    _folder: TempDir,
+    folder: TempDir,
     clock: Arc<ManualClock>,
     hand: Hand,
 }
@@ -57,28 +60,27 @@ impl Scene {
         let clock = Arc::new(ManualClock::at(instant(NOW)));
         let hand = Hand::start_through(folder.path(), &clock, &[], channel).await;
         hand.owner("anna", "Europe/Berlin").await;
-        Self {
-            _folder: folder,
-            clock,
-            hand,
-        }
+        Self { folder, clock, hand }
     }
 
     /// The node dies; after `outage` it starts again.
     async fn crash(self, outage: Duration) -> Self {
-        let Self {
-            _folder: folder,
-            clock,
-            hand,
-        } = self;
+        let Self { folder, clock, hand } = self;
         drop(hand);
         clock.advance(outage);
         let hand = Hand::start(folder.path(), &clock, &[]).await;
-        Self {
-            _folder: folder,
-            clock,
-            hand,
-        }
+        Self { folder, clock, hand }
+    }
+
+    /// Does to the database what no verb does.
+    async fn damage(&self, statement: &'static str) {
+        let options = SqliteConnectOptions::new().filename(self.folder.path().join("carillon.db"));
+        let mut conn = SqliteConnection::connect_with(&options)
+            .await
+            .expect("the file opens");
+        let done = sqlx::query(statement).execute(&mut conn).await;
+        done.expect("the statement is right");
+        conn.close().await.expect("the file closes");
     }
 
     async fn outcomes(&self) -> Vec<(String, Outcome, Reason)> {
@@ -139,6 +141,24 @@ async fn a_series_goes_on_when_a_firing_cannot_be_sent() {
     scene.hand.advance(TimeDelta::days(2)).await;
     let failed = ("01 09:00".to_owned(), Outcome::Failed, Reason::NoAddress);
     assert_eq!(scene.outcomes().await, [failed, sent("02 09:00")]);
+}
+
+#[tokio::test]
+async fn a_trigger_that_cannot_be_read_is_written_anew_and_its_series_goes_on() {
+    let mut scene = Scene::new().await;
+    let series = "DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY;COUNT=2";
+    scene.hand.change("e", "anna", event("e", series)).await;
+    scene
+        .damage("UPDATE alarm_trigger SET recipient = 'nobody'")
+        .await;
+    scene.hand.advance(TimeDelta::minutes(61)).await;
+    let failed = ("01 09:00".to_owned(), Outcome::Failed, Reason::Unreadable);
+    assert_eq!(scene.outcomes().await, [failed]);
+
+    scene.hand.node.changes.catch_up().await.expect("the store works");
+    scene.hand.advance(TimeDelta::days(2)).await;
+
+    assert_eq!(scene.outcomes().await, [sent("01 09:00"), sent("02 09:00")]);
 }
 
 #[tokio::test]

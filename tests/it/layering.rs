@@ -26,7 +26,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
             "calendar", "trigger", "store", "channel", "clock", "metrics", "ready",
         ],
         "worker" => &[
-            "trigger", "store", "cluster", "planner", "janitor", "clock", "metrics", "ready",
+            "trigger", "store", "cluster", "change", "planner", "janitor", "clock", "metrics", "ready",
         ],
         // Each part owns its own configuration, and this one gathers them.
         "config" => &[

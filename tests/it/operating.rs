@@ -139,6 +139,42 @@ async fn a_reload_with_a_bad_file_keeps_what_was() {
 }
 
 #[tokio::test]
+async fn a_reload_plans_again_by_the_policies_that_are_in_force_last() {
+    const DELIVER: &str = "[policies]\ndisplay = \"deliver\"\n";
+    const SKIP: &str = "[policies]\ndisplay = \"skip\"\n";
+    let node = Home::new().with_file(SKIP).start_with_owner().await;
+    let event = Calendar::far_away("budget@example.org").alarm_with("DISPLAY", "TRIGGER:PT0S");
+    node.put_event("budget", &event).await.ok();
+    assert!(node.triggers("budget").await.is_empty());
+
+    for (files, planned) in [
+        (&[DELIVER][..], 1),
+        (&[SKIP, DELIVER, SKIP][..], 0),
+        (&[DELIVER][..], 1),
+    ] {
+        for file in files {
+            std::fs::write(node.home.config_file(), file).expect("the folder is ours");
+            node.signal(Signal::HUP);
+        }
+        eventually("the event to be planned again", async || {
+            (node.triggers("budget").await.len() == planned).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_reload_tells_every_time_what_needs_a_restart() {
+    let node = Home::new().with_file("").start().await;
+    std::fs::write(node.home.config_file(), "[http]\nmax_event_bytes = 70000\n").expect("the folder is ours");
+
+    for _ in 0..2 {
+        let answer = node.post("/-/reload", "application/json", String::new()).await;
+        assert_eq!(answer.ok()["needs_restart"], json!(["http"]));
+    }
+}
+
+#[tokio::test]
 async fn no_secret_and_nothing_personal_is_ever_logged() {
     let sink = Sink::start().await;
     sink.be(Manners::Refuse {

@@ -201,6 +201,11 @@ impl Stage {
         settled[0]
     }
 
+    /// Ada's copy under this key, or its tombstone.
+    pub async fn copy(&self, name: &str) -> Option<EventCopy> {
+        self.store.copy(&key(name)).await.expect("it can be read")
+    }
+
     pub async fn group(&self, uid: &str) -> Option<Group> {
         let group = self.store.group(&OwnerId("ada".into()), uid).await;
         group.expect("the group can be read")

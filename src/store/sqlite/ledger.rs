@@ -12,6 +12,7 @@ use crate::store::StoreError;
 use crate::store::row::hex;
 use crate::store::row::list;
 use crate::store::row::millis;
+use crate::store::sqlite::owners;
 use crate::trigger::AttemptToken;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
@@ -208,7 +209,8 @@ pub fn all(reached: u64, meant: usize, statement: &str) -> Result<(), StoreError
 }
 
 /// Moves a trigger that cannot be read to history, by its columns alone, so that the scans go on without it. What
-/// history could not read either is replaced; the complaint keeps it.
+/// history could not read either is replaced; the complaint keeps it. Its owner is planned again, so that the series
+/// goes on: with the same firing, written anew, if it is not too late for it.
 pub async fn set_aside(
     conn: &mut SqliteConnection,
     id: &[u8],
@@ -240,6 +242,7 @@ pub async fn set_aside(
     .bind(millis(DateTime::<Utc>::MAX_UTC))
     .execute(&mut *conn)
     .await?;
+    owners::ask_to_plan(conn, id).await?;
     sqlx::query(
         "-- set_aside
          DELETE FROM alarm_trigger WHERE id = ?1",

@@ -50,6 +50,7 @@ use crate::store::Claimed;
 use crate::store::Delivery;
 use crate::store::Editor;
 use crate::store::EventCopy;
+use crate::store::EventKey;
 use crate::store::FireCheck;
 use crate::store::Group;
 use crate::store::HistoryQuery;
@@ -57,6 +58,8 @@ use crate::store::Judge;
 use crate::store::NearClaim;
 use crate::store::OutboxEntry;
 use crate::store::Owner;
+use crate::store::PlanMark;
+use crate::store::Replaced;
 use crate::store::RescueRules;
 use crate::store::Rescued;
 use crate::store::Retention;
@@ -243,15 +246,26 @@ impl Store for SqliteStore {
         Ok(given_back)
     }
 
-    async fn put_owner(&self, owner: &Owner) -> Result<Option<Owner>, StoreError> {
+    async fn put_owner(&self, owner: &Owner) -> Result<Replaced, StoreError> {
         let mut tx = self.begin().await?;
-        let before = owners::put(&mut tx, owner, self.clock.now()).await?;
+        let replaced = owners::put(&mut tx, owner, self.clock.now()).await?;
         tx.commit().await?;
-        Ok(before)
+        Ok(replaced)
     }
 
     async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError> {
         owners::read(&mut *self.reader.acquire().await?, id).await
+    }
+
+    async fn owners_to_plan(&self, limit: u32) -> Result<Vec<(OwnerId, PlanMark)>, StoreError> {
+        owners::to_plan(&mut *self.reader.acquire().await?, limit).await
+    }
+
+    async fn owner_planned(&self, id: &OwnerId, mark: PlanMark) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        owners::planned(&mut tx, id, mark).await?;
+        tx.commit().await?;
+        Ok(())
     }
 
     async fn change(
@@ -282,8 +296,18 @@ impl Store for SqliteStore {
         Ok((changed, page.into_iter().next_back().filter(|_| more)))
     }
 
-    async fn copies(&self, source: &str, key: &str) -> Result<Vec<EventCopy>, StoreError> {
-        reading::copies(&mut *self.reader.acquire().await?, source, key).await
+    async fn copy(&self, at: &EventKey) -> Result<Option<EventCopy>, StoreError> {
+        reading::copy(&mut *self.reader.acquire().await?, at).await
+    }
+
+    async fn holders(
+        &self,
+        source: &str,
+        key: &str,
+        after: Option<&OwnerId>,
+        limit: u32,
+    ) -> Result<Vec<OwnerId>, StoreError> {
+        reading::holders(&mut *self.reader.acquire().await?, source, key, after, limit).await
     }
 
     async fn group(&self, owner: &OwnerId, uid: &str) -> Result<Option<Group>, StoreError> {

@@ -2,9 +2,12 @@
 
 use chrono::DateTime;
 use chrono::Utc;
+use sqlx::Row;
 use sqlx::SqliteConnection;
 
 use crate::store::Owner;
+use crate::store::PlanMark;
+use crate::store::Replaced;
 use crate::store::StoreError;
 use crate::store::row;
 use crate::store::row::list;
@@ -12,22 +15,25 @@ use crate::store::row::millis;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 
-/// Creates or replaces an owner. Returns the one before.
+/// Creates or replaces an owner.
 pub async fn put(
     conn: &mut SqliteConnection,
     owner: &Owner,
     now: DateTime<Utc>,
-) -> Result<Option<Owner>, StoreError> {
+) -> Result<Replaced, StoreError> {
     let before = read(conn, &owner.id).await?;
     let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
-    sqlx::query(
+    let row = sqlx::query(
         "-- put_owner
          INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, changed_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
          ON CONFLICT (id) DO UPDATE SET
              email = excluded.email, addresses = excluded.addresses, phone = excluded.phone,
              time_zone = excluded.time_zone, locale = excluded.locale, enabled = excluded.enabled,
-             muted = excluded.muted, changed_at = excluded.changed_at",
+             muted = excluded.muted, changed_at = excluded.changed_at,
+             plan_asked = plan_asked + ((time_zone, email, addresses)
+                 IS NOT (excluded.time_zone, excluded.email, excluded.addresses))
+         RETURNING plan_asked, plan_done < plan_asked AS to_plan",
     )
     .bind(&owner.id.0)
     .bind(&owner.email)
@@ -38,9 +44,54 @@ pub async fn put(
     .bind(owner.enabled)
     .bind(list(&muted))
     .bind(millis(now))
+    .fetch_one(conn)
+    .await?;
+    let mark = PlanMark(row.try_get("plan_asked")?);
+    let to_plan = row.try_get::<bool, _>("to_plan")?.then_some(mark);
+    Ok(Replaced { before, to_plan })
+}
+
+/// Owners whose events must be planned again.
+pub async fn to_plan(
+    conn: &mut SqliteConnection,
+    limit: u32,
+) -> Result<Vec<(OwnerId, PlanMark)>, StoreError> {
+    let rows = sqlx::query(
+        "-- owners_to_plan
+         SELECT id, plan_asked FROM owner WHERE plan_done < plan_asked ORDER BY id LIMIT ?1",
+    )
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| Ok((OwnerId(row.try_get("id")?), PlanMark(row.try_get("plan_asked")?))))
+        .collect()
+}
+
+/// Notes that an owner's events were planned again.
+pub async fn planned(conn: &mut SqliteConnection, id: &OwnerId, mark: PlanMark) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- owner_planned
+         UPDATE owner SET plan_done = ?2 WHERE id = ?1 AND plan_done < ?2",
+    )
+    .bind(&id.0)
+    .bind(mark.0)
     .execute(conn)
     .await?;
-    Ok(before)
+    Ok(())
+}
+
+/// Asks that everything of the owner of this trigger be planned again.
+pub async fn ask_to_plan(conn: &mut SqliteConnection, trigger: &[u8]) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- ask_to_plan
+         UPDATE owner SET plan_asked = plan_asked + 1
+         WHERE id = (SELECT owner FROM alarm_trigger WHERE id = ?1)",
+    )
+    .bind(trigger)
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Reads an owner.

@@ -8,6 +8,7 @@ use sqlx::SqliteConnection;
 use crate::store::Backlog;
 use crate::store::Delivery;
 use crate::store::EventCopy;
+use crate::store::EventKey;
 use crate::store::HistoryQuery;
 use crate::store::OutboxEntry;
 use crate::store::StoreError;
@@ -20,21 +21,42 @@ use crate::trigger::State;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
 
-/// The copies with this source and key, tombstones included.
-pub async fn copies(
+/// One copy, or its tombstone.
+pub async fn copy(conn: &mut SqliteConnection, at: &EventKey) -> Result<Option<EventCopy>, StoreError> {
+    let found = sqlx::query(
+        "-- copy
+         SELECT * FROM event WHERE source = ?1 AND key = ?2 AND owner = ?3",
+    )
+    .bind(&at.source)
+    .bind(&at.key)
+    .bind(&at.owner.0)
+    .fetch_optional(conn)
+    .await?;
+    found.as_ref().map(row::copy).transpose()
+}
+
+/// Who has a copy that is not deleted.
+pub async fn holders(
     conn: &mut SqliteConnection,
     source: &str,
     key: &str,
-) -> Result<Vec<EventCopy>, StoreError> {
+    after: Option<&OwnerId>,
+    limit: u32,
+) -> Result<Vec<OwnerId>, StoreError> {
     let rows = sqlx::query(
-        "-- copies_of_key
-         SELECT * FROM event WHERE source = ?1 AND key = ?2 ORDER BY owner",
+        "-- holders
+         SELECT owner FROM event
+         WHERE source = ?1 AND key = ?2 AND owner > ?3 AND deleted_at IS NULL ORDER BY owner LIMIT ?4",
     )
     .bind(source)
     .bind(key)
+    .bind(after.map_or("", |owner| owner.0.as_str()))
+    .bind(limit)
     .fetch_all(conn)
     .await?;
-    rows.iter().map(row::copy).collect()
+    rows.iter()
+        .map(|row| Ok(OwnerId(row.try_get("owner")?)))
+        .collect()
 }
 
 /// Lists history, newest first.

@@ -62,9 +62,15 @@ impl Calendar {
     }
 
     /// With an e-mail alarm that has this TRIGGER line.
-    pub fn alarm(mut self, trigger: &str) -> Self {
-        self.alarms.push_str("BEGIN:VALARM\r\nACTION:EMAIL\r\n");
-        self.alarms.push_str(trigger);
+    pub fn alarm(self, trigger: &str) -> Self {
+        self.alarm_with("EMAIL", trigger)
+    }
+
+    /// With an alarm of that ACTION that has this TRIGGER line.
+    pub fn alarm_with(mut self, action: &str, trigger: &str) -> Self {
+        for part in ["BEGIN:VALARM\r\nACTION:", action, "\r\n", trigger] {
+            self.alarms.push_str(part);
+        }
         self.alarms
             .push_str("\r\nSUMMARY:Reminder\r\nDESCRIPTION:Reminder\r\nEND:VALARM\r\n");
         self

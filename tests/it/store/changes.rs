@@ -63,12 +63,11 @@ async fn a_copy_comes_back_as_it_was_put() {
         .await
         .expect("it is applied");
 
-    let copies = stage.store.copies("work", "e").await.expect("they can be read");
-    assert_eq!(copies.len(), 1);
-    assert_eq!(copies[0].at, key("e"));
-    assert_eq!(copies[0].version, Some(Version("7".into())));
-    assert_eq!(copies[0].ics, "BEGIN:VCALENDAR e");
-    assert_eq!((copies[0].deleted_at, copies[0].changed_at), (None, minute(0)));
+    let copy = stage.copy("e").await.expect("it is there");
+    assert_eq!(copy.at, key("e"));
+    assert_eq!(copy.version, Some(Version("7".into())));
+    assert_eq!(copy.ics, "BEGIN:VCALENDAR e");
+    assert_eq!((copy.deleted_at, copy.changed_at), (None, minute(0)));
 }
 
 #[tokio::test]
@@ -113,10 +112,7 @@ async fn a_change_that_is_not_news_does_nothing() {
         assert_eq!(results[0].as_ref().expect("no error").acceptance, acceptance);
         assert!(editor.uids().is_empty(), "nothing is edited");
     }
-    assert_eq!(
-        stage.store.copies("work", "e").await.expect("a list")[0].deleted_at,
-        None
-    );
+    assert_eq!(stage.copy("e").await.expect("it is there").deleted_at, None);
 }
 
 #[tokio::test]
@@ -148,10 +144,10 @@ async fn a_deletion_leaves_a_tombstone_without_the_text_and_with_the_last_versio
         .await
         .expect("it is applied");
 
-    let copies = stage.store.copies("work", "e").await.expect("they can be read");
-    assert_eq!(copies[0].deleted_at, Some(minute(0)));
+    let copy = stage.copy("e").await.expect("it is there");
+    assert_eq!(copy.deleted_at, Some(minute(0)));
     assert_eq!(
-        (copies[0].ics.as_str(), &copies[0].version),
+        (copy.ics.as_str(), &copy.version),
         ("", &Some(Version("7".into())))
     );
     assert!(stage.group("e").await.is_none());
@@ -173,8 +169,8 @@ async fn a_deletion_of_what_was_never_seen_is_applied_and_remembered() {
     let changed = results[0].as_ref().expect("it is applied");
     assert_eq!((&changed.acceptance, changed.planned), (&Acceptance::Apply, 0));
     assert!(editor.uids().is_empty());
-    let copies = stage.store.copies("work", "e").await.expect("they can be read");
-    assert!(copies[0].deleted_at.is_some());
+    let copy = stage.copy("e").await.expect("it is there");
+    assert!(copy.deleted_at.is_some());
 }
 
 #[tokio::test]

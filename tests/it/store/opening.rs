@@ -10,6 +10,7 @@ use carillon::store::StoreError;
 use carillon::store::sqlite;
 use carillon::store::sqlite::Options;
 use carillon::store::sqlite::SqliteStore;
+use carillon::trigger::ChannelKind;
 use carillon::trigger::OwnerId;
 use carillon::trigger::State;
 use sqlx::Connection;
@@ -134,6 +135,42 @@ async fn a_crash_in_the_middle_of_a_migration_is_recovered() {
 }
 
 #[tokio::test]
+async fn an_owner_whose_zone_changed_is_to_be_planned_until_the_last_demand_is_met() {
+    let stage = Stage::new().await;
+    let ada = OwnerId("ada".into());
+    let mut changed = owner("ada");
+    changed.muted = vec![ChannelKind::Sms];
+    let unmoved = stage.store.put_owner(&changed).await.expect("it is stored");
+    assert_eq!(unmoved.to_plan, None, "what events mean is the same");
+    let mut marks = Vec::new();
+    for zone in ["Asia/Tokyo", "Europe/Paris"] {
+        changed.time_zone = zone.into();
+        let replaced = stage.store.put_owner(&changed).await.expect("it is stored");
+        marks.push(replaced.to_plan.expect("it is to be planned"));
+    }
+    let to_plan = async || stage.store.owners_to_plan(10).await.expect("a list");
+    assert_eq!(to_plan().await, [(ada.clone(), marks[1])]);
+
+    stage
+        .store
+        .owner_planned(&ada, marks[0])
+        .await
+        .expect("it is noted");
+    assert_eq!(
+        to_plan().await,
+        [(ada.clone(), marks[1])],
+        "the later demand stays"
+    );
+
+    stage
+        .store
+        .owner_planned(&ada, marks[1])
+        .await
+        .expect("it is noted");
+    assert_eq!(to_plan().await, []);
+}
+
+#[tokio::test]
 async fn an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own() {
     let stage = Stage::new().await;
     stage.plan("e", &[new("e", 10)]).await;
@@ -143,7 +180,7 @@ async fn an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own() {
 
     let before = stage.store.put_owner(&changed).await.expect("it is stored");
 
-    assert_eq!(before, Some(owner("ada")));
+    assert_eq!(before.before, Some(owner("ada")));
     let stored = stage
         .store
         .owner(&OwnerId("ada".into()))

@@ -16,6 +16,8 @@ use crate::store::delete;
 use crate::store::done;
 use crate::store::minute;
 use crate::store::new;
+use crate::store::owner;
+use crate::store::put;
 use crate::store::sent;
 
 /// Sends one reminder a minute, and keeps its message.
@@ -198,15 +200,8 @@ async fn the_janitor_forgets_old_tombstones_and_keeps_events() {
 
     assert_eq!(stage.store.purge(&retention).await.expect("a count"), 1);
 
-    assert!(
-        stage
-            .store
-            .copies("work", "buried")
-            .await
-            .expect("a list")
-            .is_empty()
-    );
-    assert_eq!(stage.store.copies("work", "kept").await.expect("a list").len(), 1);
+    assert_eq!(stage.copy("buried").await, None);
+    assert!(stage.copy("kept").await.is_some());
     assert!(stage.store.beat(stage.session).await.expect("an answer"));
 }
 
@@ -231,4 +226,54 @@ async fn what_is_remembered_is_the_last_value() {
 
     let remembered = stage.store.remembered("zone data").await.expect("an answer");
     assert_eq!(remembered.as_deref(), Some("2026f"));
+}
+
+#[tokio::test]
+async fn who_holds_a_copy_is_told_in_pages_and_without_reading_the_copies() {
+    let stage = Stage::new().await;
+    let editor = Prepared::all([]);
+    for name in ["bob", "cyd"] {
+        stage.store.put_owner(&owner(name)).await.expect("an owner");
+    }
+    let mut changes = vec![put("e"), put("e"), put("e")];
+    changes[1].at.owner = OwnerId("bob".into());
+    changes[2].at.owner = OwnerId("cyd".into());
+    stage
+        .store
+        .change(&changes, &editor, None)
+        .await
+        .expect("they are applied");
+    stage
+        .damage("UPDATE event SET changed_at = 9223372036854775807 WHERE owner = 'bob'")
+        .await;
+
+    let first = stage.store.holders("work", "e", None, 2).await.expect("a page");
+    let rest = stage
+        .store
+        .holders("work", "e", first.last(), 2)
+        .await
+        .expect("a page");
+
+    assert_eq!(first, [OwnerId("ada".into()), OwnerId("bob".into())]);
+    assert_eq!(rest, [OwnerId("cyd".into())]);
+    assert!(
+        stage.copy("e").await.is_some(),
+        "a damaged copy is nobody else's trouble"
+    );
+}
+
+#[tokio::test]
+async fn who_deleted_their_copy_holds_none() {
+    let stage = Stage::new().await;
+    let editor = Prepared::all([]);
+    let changes = [put("e"), delete("e")];
+    stage
+        .store
+        .change(&changes, &editor, None)
+        .await
+        .expect("they are applied");
+
+    let holders = stage.store.holders("work", "e", None, 2).await.expect("a page");
+
+    assert!(holders.is_empty());
 }
