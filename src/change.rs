@@ -24,7 +24,6 @@ use crate::store::Acceptance;
 use crate::store::Change;
 use crate::store::ChangeBody;
 use crate::store::Changed;
-use crate::store::Claimed;
 use crate::store::Edit;
 use crate::store::Editor;
 use crate::store::EventCopy;
@@ -36,7 +35,6 @@ use crate::store::PlanMark;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::store::Version;
-use crate::store::Withdrawn;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
@@ -134,8 +132,8 @@ pub struct Complaint {
     pub reason: String,
 }
 
-/// Told after the commit what was claimed for this node and what is no longer owed.
-pub type Tell = Arc<dyn Fn(&[Claimed], &[Withdrawn]) + Send + Sync>;
+/// Told after the commit what became of a change: what was claimed for this node, what is no longer owed.
+pub type Tell = Arc<dyn Fn(&Changed) + Send + Sync>;
 
 /// Takes changes.
 #[derive(Clone)]
@@ -238,7 +236,7 @@ impl ChangeHandler {
                 .store
                 .edit_groups(owner, cursor, GROUPS_PER_TRANSACTION, editing, self.near());
             let (changed, next) = page.await?;
-            (self.tell)(&changed.claimed, &changed.withdrawn);
+            (self.tell)(&changed);
             if next.is_none() {
                 return Ok(());
             }
@@ -292,7 +290,7 @@ impl ChangeHandler {
             }
             Err(error) => return Err(error),
         };
-        (self.tell)(&changed.claimed, &changed.withdrawn);
+        (self.tell)(&changed);
         let result = match changed.acceptance {
             Acceptance::Apply => ChangeResult::Applied,
             Acceptance::Unchanged => ChangeResult::Unchanged,

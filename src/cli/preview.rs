@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::io::IsTerminal;
 use std::io::Read;
 use std::io::Write;
 use std::path::Path;
@@ -168,19 +167,15 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
 
 fn show(file: &Path, preview: &Preview, arguments: &Arguments, is_titled: bool) -> io::Result<()> {
     let text = if arguments.json {
-        preview.json()
+        escaped(&preview.json())
     } else {
-        preview.table(&arguments.tz)
+        plain(&preview.table(&arguments.tz))
     };
     let mut out = io::stdout().lock();
     if is_titled {
         writeln!(out, "{}", plain(&format!("== {}", file.display())))?;
     }
-    if out.is_terminal() {
-        write!(out, "{}", plain(&text))?;
-    } else {
-        write!(out, "{text}")?;
-    }
+    write!(out, "{text}")?;
     out.flush()
 }
 
@@ -188,17 +183,31 @@ fn complain(file: &Path, reason: &str) {
     eprintln!("{}", plain(&format!("{}: {reason}", file.display())));
 }
 
-/// Text of strangers without what would command the terminal.
+/// Text of strangers without what would command the terminal or turn its line around.
 fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() && c != '\n' {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
+    let harmless = |c| if commands(c) { '\u{fffd}' } else { c };
+    text.chars().map(harmless).collect()
+}
+
+/// JSON that means the same and commands no terminal. Outside strings, where an escape is none, JSON has no such
+/// characters.
+fn escaped(json: &str) -> String {
+    use std::fmt::Write as _;
+
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if commands(c) {
+            write!(text, "\\u{:04x}", u32::from(c)).expect("writing to a string cannot fail");
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+/// Control characters, and those that override the direction of text.
+fn commands(c: char) -> bool {
+    (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn zone(name: &str) -> Result<Zone, String> {

@@ -235,6 +235,8 @@ pub struct Changed {
     pub withdrawn: Vec<Withdrawn>,
     /// Triggers claimed in the transaction.
     pub claimed: Vec<Claimed>,
+    /// Firings that were recorded without ever becoming a trigger.
+    pub recorded: Vec<Record>,
 }
 
 /// A trigger that is no longer owed.

@@ -117,6 +117,11 @@ impl<'r> Columns<'r> {
             .or_else(|_| self.row.try_get::<i64, _>(self.key).map(|key| key.to_string()))
             .or_else(|_| self.row.try_get::<&[u8], _>(self.key).map(hex))
             .unwrap_or_default();
+        let row = if self.table == "owner" {
+            OwnerId(row).stand_in()
+        } else {
+            row
+        };
         StoreError::Corrupt {
             table: self.table,
             row,

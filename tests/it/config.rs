@@ -211,3 +211,29 @@ fn migrating_brings_a_store_up_to_date() {
     }
     assert!(folder.path().join("own.db").exists());
 }
+
+#[test]
+fn a_preview_commands_nobodys_terminal_through_a_pipe_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let uid = "tea\u{1b}[2J\u{9b}31m\u{202e}";
+    fs::write(
+        folder.path().join("tea.ics"),
+        TEA.replace("UID:tea", &format!("UID:{uid}")),
+    )
+    .unwrap();
+    let arguments = ["preview", "tea.ics", "--at", "2026-11-01T00:00:00Z"];
+
+    let table = out(&carillon(folder.path(), &arguments, &[]));
+    let json = out(&carillon(
+        folder.path(),
+        &[&arguments[..], &["--json"]].concat(),
+        &[],
+    ));
+
+    for text in [&table, &json] {
+        assert!(text.contains("tea"), "{text:?}");
+        assert!(!text.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{text:?}");
+    }
+    let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(first["uid"], uid);
+}

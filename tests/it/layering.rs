@@ -18,9 +18,9 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         "preview" => &["calendar", "trigger"],
         "store" => &["calendar", "trigger", "clock"],
         "channel" => &["clock"],
-        "logging" => &["trigger"],
+        "logging" => &[],
         // The verbs of what is counted speak of what the stages do.
-        "metrics" => &["trigger", "store", "channel", "change"],
+        "metrics" => &["calendar", "trigger", "store", "channel", "change"],
         "change" | "planner" | "janitor" => &["calendar", "trigger", "store", "clock", "metrics"],
         "delivery" => &[
             "calendar", "trigger", "store", "channel", "clock", "metrics", "ready",

@@ -128,6 +128,7 @@ pub fn answer(acceptance: Acceptance) -> Changed {
         planned: 0,
         withdrawn: Vec::new(),
         claimed: Vec::new(),
+        recorded: Vec::new(),
     }
 }
 

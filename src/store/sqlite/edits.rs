@@ -51,6 +51,9 @@ pub async fn apply(
     let ids: Vec<TriggerId> = wanted.iter().map(NewTrigger::id).collect();
     take_back(conn, &ids).await?;
     ledger::record_firings(conn, &collect(decided, |edit| &edit.record), now).await?;
+    for (change, (_, edit)) in changes.iter_mut().zip(decided) {
+        change.recorded.clone_from(&edit.record);
+    }
     quarantine(conn, &collect(decided, |edit| &edit.quarantine)).await?;
     if let Some(near) = near {
         let until = now + near.window;
@@ -66,6 +69,7 @@ pub fn add(answer: &mut Changed, edited: Changed) {
     answer.planned += edited.planned;
     answer.withdrawn.extend(edited.withdrawn);
     answer.claimed.extend(edited.claimed);
+    answer.recorded.extend(edited.recorded);
 }
 
 fn collect<T: Clone>(decided: &[(Group, Edit)], part: impl Fn(&Edit) -> &Vec<T>) -> Vec<T> {

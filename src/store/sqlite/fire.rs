@@ -214,7 +214,11 @@ impl Surroundings {
         let complain = |complaint: &StoreError| (id, groups::again(complaint));
         let owner = match self.owners.get(&key.0) {
             Some(owner) => owner.as_ref().map_err(complain)?.clone(),
-            None => return Err((id, StoreError::UnknownOwner(key.0))),
+            None => {
+                let reason = "its owner does not exist".to_owned();
+                let (table, row) = ("alarm_trigger", id.to_string());
+                return Err((id, StoreError::Corrupt { table, row, reason }));
+            }
         };
         Ok(Candidate {
             alarm,

@@ -265,3 +265,22 @@ async fn a_row_whose_outcome_cannot_be_written_is_left_for_the_rescue() {
     assert_eq!(stage.triggers("bad").await.len(), 1);
     assert!(stage.triggers("good").await.is_empty());
 }
+
+#[tokio::test]
+async fn a_complaint_about_an_owner_names_them_by_their_stand_in() {
+    let stage = Stage::new().await;
+    stage
+        .damage("UPDATE owner SET muted = 'everything' WHERE id = 'ada'")
+        .await;
+    let ada = OwnerId("ada".into());
+
+    let complaint = stage
+        .store
+        .owner(&ada)
+        .await
+        .expect_err("it cannot be read")
+        .to_string();
+
+    assert!(complaint.contains(&ada.stand_in()), "{complaint}");
+    assert!(!complaint.contains("ada,"), "{complaint}");
+}
