@@ -26,12 +26,6 @@ use crate::trigger::series::Lateness;
 use crate::trigger::series::Series;
 use crate::trigger::series::read_event;
 
-/// Firings stepped over are counted up to here; a row that says so many stands for at least so many.
-const COUNTED: u64 = 1_000;
-
-/// How many firings in a row may turn out to be handed over already.
-const HANDED_OVER_IN_A_ROW: usize = 1_000;
-
 /// Puts `group` right.
 pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTime<Utc>) -> Edit {
     let mut edit = Edit::default();
@@ -205,31 +199,21 @@ impl Editing<'_> {
             Place::just_before(self.now - TimeDelta::from_std(self.lateness.grace).unwrap_or_default());
         let known = self.group.alarms.iter().any(|alarm| alarm.wish == *wish);
         let start = served_through.unwrap_or(Place::FIRST);
-        let mut next = series.next(&start)?;
-        if let Some(past) = next.as_ref().filter(|firing| firing.place <= floor).cloned() {
-            next = series.next(&floor)?;
-            *served_through = Some(floor);
+        let mut after = start;
+        if let Some(past) = series.next(&start)?.filter(|firing| firing.place <= floor) {
+            after = floor;
             // A series that is new to us has its past behind it; there is nothing to say about that.
-            if known || next.is_none() {
-                let count = if known {
-                    series.count(&start, &floor, COUNTED)?
-                } else {
-                    1
-                };
+            if known || series.next(&floor)?.is_none() {
+                let count = if known { series.count(&start, &floor)? } else { 1 };
                 draft.edit.record.push(past_record(wish, past.place, count));
             }
         }
-        for _ in 0..HANDED_OVER_IN_A_ROW {
-            let Some(firing) = next.as_ref() else { break };
-            if !self
-                .group
-                .handed_over
-                .contains(&self.lateness.trigger(wish, firing).id())
-            {
-                break;
-            }
-            *served_through = Some(firing.place);
-            next = series.next(&firing.place)?;
+        let next = series.next_but(&mut after, |firing| {
+            let id = self.lateness.trigger(wish, firing).id();
+            self.group.handed_over.contains(&id)
+        })?;
+        if after > start {
+            *served_through = Some(after);
         }
         Ok(next)
     }

@@ -27,12 +27,6 @@ use crate::trigger::series::Lateness;
 use crate::trigger::series::Series;
 use crate::trigger::series::read_event;
 
-/// Firings stepped over are counted up to here; a row that says so many stands for at least so many.
-const COUNTED: u64 = 1_000;
-
-/// How many firings in a row may be too late or handed over already before the search is given up.
-const STEPPED_OVER: usize = 2_000;
-
 /// Decides by the configuration of its batch.
 #[derive(Debug)]
 pub struct FireJudge {
@@ -128,37 +122,23 @@ impl FireJudge {
         let wish = &candidate.trigger.wish;
         let place = candidate.trigger.place;
         let mut served_through = place;
-        let mut next = series.next(&place)?;
-        let first_missed = next
-            .as_ref()
-            .filter(|firing| self.is_too_late(firing, now))
-            .map(|it| it.place);
+        let first_missed = series.next(&place)?.filter(|it| self.is_too_late(it, now));
         if first_missed.is_some() {
             // Whatever was promised so long ago is too late, without looking at each.
             let most = TimeDelta::from_std(self.lateness.most).unwrap_or_default();
             served_through = Place::just_before(now - most).max(place);
-            next = series.next(&served_through)?;
         }
-        for _ in 0..STEPPED_OVER {
-            let Some(firing) = next.as_ref() else { break };
-            let handed_over = candidate
-                .handed_over
-                .contains(&self.lateness.trigger(wish, firing).id());
-            if !handed_over && !self.is_too_late(firing, now) {
-                break;
-            }
-            served_through = firing.place;
-            next = series.next(&served_through)?;
-        }
+        let next = series.next_but(&mut served_through, |firing| {
+            let id = self.lateness.trigger(wish, firing).id();
+            self.is_too_late(firing, now) || candidate.handed_over.contains(&id)
+        })?;
         let missed = first_missed.map(|first| -> Result<Record, GaveUp> {
-            let count = series.count(&place, &served_through, COUNTED)?;
-            let (outcome, reason) = (Outcome::Missed, Reason::Outage);
             Ok(Record {
                 wish: wish.clone(),
-                place: first,
-                outcome,
-                reason,
-                count,
+                place: first.place,
+                outcome: Outcome::Missed,
+                reason: Reason::Outage,
+                count: series.count(&place, &served_through)?,
             })
         });
         Ok(Succession {

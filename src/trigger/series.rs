@@ -20,6 +20,12 @@ use crate::trigger::expand::Person;
 /// After its trigger instant an alarm is of use at least this long, however short its event is.
 const USEFUL_FOR: TimeDelta = TimeDelta::minutes(5);
 
+/// Firings in a row that are passed over one by one at the most: two weeks of one a minute.
+const PASSED_OVER: usize = 20_000;
+
+/// Firings are counted up to here.
+const COUNTED: u64 = 1_000;
+
 /// How late is too late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lateness {
@@ -89,6 +95,24 @@ impl Series<'_> {
         Ok(first.map(|firing| Firing { has_more, ..firing }))
     }
 
+    /// The first firing after `after` that is not to be passed over; `after` moves over those that are. Gives up rather
+    /// than return one that is to be passed over.
+    pub fn next_but(
+        &self,
+        after: &mut Place,
+        is_passed_over: impl Fn(&Firing) -> bool,
+    ) -> Result<Option<Firing>, GaveUp> {
+        for _ in 0..PASSED_OVER {
+            match self.next(after)? {
+                Some(firing) if is_passed_over(&firing) => *after = firing.place,
+                next => return Ok(next),
+            }
+        }
+        Err(GaveUp(format!(
+            "more than {PASSED_OVER} firings in a row are too late or were handed over"
+        )))
+    }
+
     /// The firing at exactly `place`, if a copy owes it.
     pub fn owed(&self, place: &Place) -> Result<Option<Firing>, GaveUp> {
         let mut found: Option<Firing> = None;
@@ -105,11 +129,11 @@ impl Series<'_> {
         Ok(found.map(|firing| Firing { has_more, ..firing }))
     }
 
-    /// How many firings lie after `after` and not after `until`; stops counting at `most`.
-    pub fn count(&self, after: &Place, until: &Place, most: u64) -> Result<u64, GaveUp> {
+    /// How many firings lie after `after` and not after `until`: so many, or from [`COUNTED`] on at least so many.
+    pub fn count(&self, after: &Place, until: &Place) -> Result<u64, GaveUp> {
         let mut place = *after;
         let mut count = 0;
-        while count < most {
+        while count < COUNTED {
             match self.next(&place)? {
                 Some(firing) if firing.place <= *until => place = firing.place,
                 _ => break,

@@ -213,7 +213,7 @@ async fn adjust(
         .iter()
         .map(|(id, expires_at, has_more)| (id.to_string(), millis(*expires_at), i64::from(*has_more)))
         .collect();
-    sqlx::query(
+    let done = sqlx::query(
         "-- adjust
          UPDATE alarm_trigger SET expires_at = j.value ->> 1, has_more = j.value ->> 2, withdrawn = 0
          FROM json_each(?1) AS j WHERE alarm_trigger.id = unhex(j.value ->> 0)",
@@ -221,7 +221,7 @@ async fn adjust(
     .bind(list(&listed))
     .execute(conn)
     .await?;
-    Ok(())
+    ledger::all(done.rows_affected(), adjusted.len(), "adjust")
 }
 
 /// Plans triggers, except those that exist already or were handed over before. Returns which are new.
