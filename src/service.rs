@@ -88,7 +88,10 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         ready: ready.clone(),
         reload,
     };
-    let serving = tokio::spawn(http::serve(listener, http::router(api, &http), shutdown.clone()));
+    let clock = Arc::clone(&api.clock);
+    let router = http::router(api, &http);
+    let answering = http::serve(listener, router, http.limits, clock, shutdown.clone());
+    let serving = tokio::spawn(answering);
     let serving = watch_api(serving, shutdown.clone());
 
     shutdown.soft.cancelled().await;
@@ -100,16 +103,12 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         .map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
 }
 
-/// An API that ends before it is asked to, or with a failure, takes the process down.
-fn watch_api(
-    serving: tokio::task::JoinHandle<std::io::Result<()>>,
-    shutdown: Shutdown,
-) -> tokio::task::JoinHandle<()> {
+/// An API that ends before it is asked to takes the process down.
+fn watch_api(serving: tokio::task::JoinHandle<()>, shutdown: Shutdown) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
         let how = match serving.await {
-            Ok(Ok(())) if shutdown.soft.is_cancelled() => return,
-            Ok(Ok(())) => "it returned".to_owned(),
-            Ok(Err(error)) => error.to_string(),
+            Ok(()) if shutdown.soft.is_cancelled() => return,
+            Ok(()) => "it returned".to_owned(),
             Err(error) => error.to_string(),
         };
         shutdown.fail(format!("the API ended: {how}"));

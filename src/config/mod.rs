@@ -237,6 +237,7 @@ fn http_config(reader: &mut Reader) -> http::Config {
             event_bytes: reader.number("http.max_event_bytes", 64 << 20) as usize,
             body_bytes: reader.number("http.max_body_bytes", 1 << 30) as usize,
             read_timeout: reader.duration("http.read_timeout"),
+            connections: reader.number("http.max_connections", 100_000) as usize,
         },
     }
 }

@@ -73,6 +73,9 @@ fn http(settings: &Settings, reader: &mut Reader) {
         reader.complain("http.max_event_bytes", problem);
     }
     more_than_zero(reader, "http.read_timeout", http.limits.read_timeout);
+    if http.limits.connections == 0 {
+        reader.complain("http.max_connections", "must be more than 0".to_owned());
+    }
 }
 
 fn worker(settings: &Settings, reader: &mut Reader) {

@@ -91,8 +91,16 @@ impl Arriving {
     }
 }
 
-/// A JSON body, with a pointer to what does not fit.
+/// A JSON object, with a pointer to what does not fit.
 pub(super) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // Else a list would do, its values taken for the fields in their order.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(Problem::invalid(vec![Flaw {
+            pointer: Some(String::new()),
+            detail: "a list, expected an object with named fields".to_owned(),
+            ..Flaw::default()
+        }]));
+    }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let detail = error.inner().to_string();
@@ -129,8 +137,13 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 /// other sites are kept out by who they are ([`super::auth`]), not by the type they name.
 const UNTOLD: [&str; 2] = ["application/x-www-form-urlencoded", "application/octet-stream"];
 
-/// Refuses a body of another type than `accepted`. One without a type that means something is taken on trust.
+/// Refuses a body of another type than `accepted`, and one that would have to be decoded first. One without a type that means something is taken on trust.
 pub(super) fn expect_type(headers: &HeaderMap, accepted: &[&str], cure: &str) -> Result<(), Problem> {
+    let encoding = headers.get(header::CONTENT_ENCODING);
+    if let Some(encoding) = encoding.filter(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        let detail = format!("the body is encoded ({encoding:?}): send it as it is");
+        return Err(unsupported(detail));
+    }
     let Some(given) = headers.get(header::CONTENT_TYPE) else {
         return Ok(());
     };
@@ -145,11 +158,15 @@ pub(super) fn expect_type(headers: &HeaderMap, accepted: &[&str], cure: &str) ->
         return Ok(());
     }
     let detail = format!("the body is `{essence}`, expected {}: {cure}", accepted[0]);
-    Err(Problem::new(
+    Err(unsupported(detail))
+}
+
+fn unsupported(detail: String) -> Problem {
+    Problem::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported-media-type",
         detail,
-    ))
+    )
 }
 
 fn too_large(limit: usize) -> Problem {

@@ -30,8 +30,8 @@ pub(super) struct Which {
     owner: Option<String>,
     event: Option<String>,
     outcome: Option<String>,
-    since: Option<DateTime<Utc>>,
-    limit: Option<u32>,
+    since: Option<String>,
+    limit: Option<String>,
     cursor: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Which {
 #[serde(deny_unknown_fields)]
 pub(super) struct Kept {
     owner: Option<String>,
-    limit: Option<u32>,
+    limit: Option<String>,
     cursor: Option<String>,
 }
 
@@ -135,13 +135,13 @@ pub(super) async fn list(
     State(shared): State<Shared>,
     Asked(which): Asked<Which>,
 ) -> Result<Json<Page<DeliveryAnswer>>, Problem> {
-    let limit = id::rows(which.limit)?;
+    let limit = id::rows(which.limit.as_deref())?;
     let outcome = which.outcome.map(|outcome| outcome.parse()).transpose();
     let query = HistoryQuery {
         owner: owner(which.owner)?,
         event_uid: which.event,
         outcome: outcome.map_err(Problem::bad_request)?,
-        since: which.since,
+        since: which.since.as_deref().map(id::instant).transpose()?,
         after: id::row_of(which.cursor.as_deref())?,
         limit: limit + 1,
     };
@@ -187,7 +187,7 @@ pub(super) async fn kept_messages(
     shared: &Shared,
     kept: Kept,
 ) -> Result<(Vec<OutboxEntry>, Option<String>), Problem> {
-    let limit = id::rows(kept.limit)?;
+    let limit = id::rows(kept.limit.as_deref())?;
     let (owner, after) = (owner(kept.owner)?, id::row_of(kept.cursor.as_deref())?);
     let entries = shared.store.outbox(owner.as_ref(), after, limit + 1).await?;
     Ok(cut(entries, limit, |entry| (entry.handed_over_at, entry.id)))

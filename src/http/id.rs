@@ -39,13 +39,20 @@ pub(super) fn checked(what: &str, id: String) -> Result<String, Problem> {
 }
 
 /// The rows of a page, as asked for.
-pub(super) fn rows(limit: Option<u32>) -> Result<u32, Problem> {
-    match limit.unwrap_or(PAGE) {
-        limit @ 1..=MOST_ROWS => Ok(limit),
-        limit => Err(Problem::bad_request(format!(
-            "`limit={limit}`: use 1 to {MOST_ROWS}"
-        ))),
-    }
+pub(super) fn rows(limit: Option<&str>) -> Result<u32, Problem> {
+    let Some(limit) = limit else {
+        return Ok(PAGE);
+    };
+    let rows = limit.parse().ok().filter(|rows| (1..=MOST_ROWS).contains(rows));
+    rows.ok_or_else(|| Problem::bad_request(format!("`limit={limit}`: use 1 to {MOST_ROWS}")))
+}
+
+/// An instant, as asked for in the query.
+pub(super) fn instant(since: &str) -> Result<DateTime<Utc>, Problem> {
+    let instant = DateTime::parse_from_rfc3339(since);
+    instant
+        .map(|instant| instant.to_utc())
+        .map_err(|_| Problem::bad_request(format!("`since={since}`: write it as 2026-12-01T08:45:00Z")))
 }
 
 /// The cursor after a row: opaque to callers.

@@ -14,6 +14,7 @@ mod events;
 mod history;
 mod id;
 mod lines;
+mod listen;
 mod owners;
 mod page;
 mod probes;
@@ -29,10 +30,9 @@ use axum::middleware;
 use axum::routing::get;
 use axum::routing::post;
 use axum::routing::put;
-use axum::serve::ListenerExt;
 use secrecy::SecretString;
-use tokio::net::TcpListener;
 
+pub use listen::serve;
 pub use page::where_to_look;
 
 use crate::change::ChangeHandler;
@@ -40,11 +40,7 @@ use crate::clock::Clock;
 use crate::config::Complaints;
 use crate::metrics::Metrics;
 use crate::ready::Readiness;
-use crate::shutdown::Shutdown;
 use crate::store::Store;
-
-/// How long requests under way may take once the node drains.
-const DRAIN: Duration = Duration::from_secs(30);
 
 /// How the API is reached.
 #[derive(Debug, Clone)]
@@ -64,8 +60,10 @@ pub struct Limits {
     pub event_bytes: usize,
     /// Bytes of one body.
     pub body_bytes: usize,
-    /// How long a body may stay silent.
+    /// How long a head may take and a body may stay silent.
     pub read_timeout: Duration,
+    /// Connections at once.
+    pub connections: usize,
 }
 
 /// Reads the configuration again. Returns the keys that changed but need a restart.
@@ -144,25 +142,4 @@ fn guarded_routes() -> Router<Shared> {
         .route("/v1/deliveries/{id}", get(history::delivery))
         .route("/v1/outbox", get(history::outbox))
         .route("/-/reload", post(probes::reload))
-}
-
-/// Answers until `shutdown` drains, then finishes the requests under way, but no longer than [`DRAIN`]; returns at once
-/// when it stops.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown) -> std::io::Result<()> {
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps its delay");
-        }
-    });
-    let drained = shutdown.soft.clone().cancelled_owned();
-    let serving = axum::serve(listener, router).with_graceful_shutdown(drained);
-    let out_of_patience = async {
-        shutdown.soft.cancelled().await;
-        // An error means that the time is up; either way it is over.
-        let _ = tokio::time::timeout(DRAIN, shutdown.hard.cancelled()).await;
-    };
-    tokio::select! {
-        served = std::future::IntoFuture::into_future(serving) => served,
-        () = out_of_patience => Ok(()),
-    }
 }

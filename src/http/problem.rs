@@ -203,6 +203,22 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Asked<T
         let query = Query::from_request_parts(parts, state).await;
         query
             .map(|Query(query)| Self(query))
-            .map_err(|rejection| Problem::bad_request(rejection.body_text()))
+            .map_err(|rejection| Problem::bad_request(unfit(parts, &rejection.body_text())))
+    }
+}
+
+/// What is wrong with a query string, with the value. What reads it says `…: limit: invalid digit …`, without.
+fn unfit(parts: &Parts, complaint: &str) -> String {
+    let reason = complaint
+        .split_once("query string: ")
+        .map_or(complaint, |(_, reason)| reason);
+    let given = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+    let (key, why) = reason.split_once(": ").unwrap_or_default();
+    match given {
+        Ok(Query(given)) => match given.into_iter().find(|(name, _)| name == key) {
+            Some((name, value)) => format!("`{name}={value}` cannot be used: {why}"),
+            None => reason.to_owned(),
+        },
+        Err(_) => reason.to_owned(),
     }
 }

@@ -212,14 +212,12 @@ impl Surroundings {
         let id = trigger.id;
         let key = group_of(&trigger);
         let complain = |complaint: &StoreError| (id, groups::again(complaint));
-        let owner = match self.owners.get(&key.0) {
-            Some(owner) => owner.as_ref().map_err(complain)?.clone(),
-            None => {
-                let reason = "its owner does not exist".to_owned();
-                let (table, row) = ("alarm_trigger", id.to_string());
-                return Err((id, StoreError::Corrupt { table, row, reason }));
-            }
+        let Some(owner) = self.owners.get(&key.0) else {
+            let reason = "its owner does not exist".to_owned();
+            let (table, row) = ("alarm_trigger", id.to_string());
+            return Err((id, StoreError::Corrupt { table, row, reason }));
         };
+        let owner = owner.as_ref().map_err(complain)?.clone();
         Ok(Candidate {
             alarm,
             owner,

@@ -1,5 +1,10 @@
 //! How serving ends.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon::clock::SystemClock;
+use carillon::http::Limits;
 use carillon::http::serve;
 use carillon::shutdown::Shutdown;
 use tokio::io::AsyncReadExt;
@@ -13,13 +18,22 @@ use super::Edge;
 const HEAD: &[u8] = b"PUT /v1/owners/anna HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
                       content-length: 2\r\nexpect: 100-continue\r\n\r\n";
 
+const LIMITS: Limits = Limits {
+    event_bytes: 1 << 20,
+    body_bytes: 1 << 20,
+    read_timeout: Duration::from_millis(200),
+    connections: 2,
+};
+
 /// A server with a request under way: its head was read, and its body is asked for.
-async fn in_mid_request() -> (Edge, Shutdown, TcpStream, JoinHandle<std::io::Result<()>>) {
+async fn in_mid_request() -> (Edge, Shutdown, TcpStream, JoinHandle<()>) {
     let edge = Edge::open().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::new();
-    let serving = tokio::spawn(serve(listener, edge.router.clone(), shutdown.clone()));
+    let clock = Arc::new(SystemClock);
+    let answering = serve(listener, edge.router.clone(), LIMITS, clock, shutdown.clone());
+    let serving = tokio::spawn(answering);
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(HEAD).await.unwrap();
     let mut asked = [0; 25];
@@ -36,12 +50,46 @@ async fn a_request_under_way_is_finished_before_the_end() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn connections_that_say_nothing_are_closed_and_leave_their_places_to_others() {
+    let edge = Edge::open().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = Shutdown::new();
+    let clock = Arc::new(SystemClock);
+    let answering = serve(listener, edge.router.clone(), LIMITS, clock, shutdown.clone());
+    let serving = tokio::spawn(answering);
+    let mut silent = Vec::new();
+    for said in ["", "GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: "] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(said.as_bytes()).await.unwrap();
+        silent.push(stream);
+    }
+
+    // Both places are taken until the two have been silent for too long.
+    let mut caller = TcpStream::connect(address).await.unwrap();
+    caller
+        .write_all(b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    // It is answered, and closed for want of a second request.
+    caller.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    for mut stream in silent {
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.unwrap();
+    }
+    shutdown.stop();
+    serving.await.unwrap();
 }
 
 #[tokio::test]
 async fn stopping_waits_for_nobody() {
     let (_edge, shutdown, _stream, serving) = in_mid_request().await;
     shutdown.stop();
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
 }
