@@ -132,7 +132,10 @@ fn header_text(text: &str) -> String {
         .filter(|word| !word.is_empty())
         .collect::<Vec<_>>()
         .join(" ");
-    line.chars().take(MAX_SUBJECT).collect()
+    let line: String = line.chars().take(MAX_SUBJECT).collect();
+    // What reads like an encoded word (RFC 2047) would be decoded by whoever shows it. The word joiner keeps it apart
+    // and, being no ASCII, has the whole word encoded.
+    line.replace("=?", "=\u{2060}?")
 }
 
 /// Lines without control characters; the encoder ends them by CRLF.

@@ -105,3 +105,19 @@ async fn an_id_that_cannot_be_one_is_refused() {
             .problem(400);
     }
 }
+
+#[tokio::test]
+async fn a_list_is_no_owner_and_an_encoded_body_is_not_guessed_at() {
+    let edge = Edge::open().await;
+    for list in ["[]", " [\"anna@example.org\"]"] {
+        let request = local("PUT", "/v1/owners/anna").header("content-type", "application/json");
+        let problem = edge.send(request.body(list.into()).unwrap()).await.problem(422);
+        assert!(
+            problem["detail"].as_str().unwrap().contains("expected an object"),
+            "{problem}"
+        );
+    }
+    let encoded = local("PUT", "/v1/owners/anna").header("content-encoding", "gzip");
+    edge.send(encoded.body("{}".into()).unwrap()).await.problem(415);
+    edge.get("/v1/owners/anna").await.problem(404);
+}

@@ -65,3 +65,21 @@ async fn pages_follow_each_other_without_gap_or_repetition() {
         assert_eq!(different.len(), 5, "{listing}");
     }
 }
+
+#[tokio::test]
+async fn a_question_that_makes_no_sense_is_answered_with_its_value_and_the_cure() {
+    let edge = Edge::open().await;
+    for (query, told) in [
+        ("limit=99999999999", "`limit=99999999999`: use 1 to 500"),
+        ("limit=abc", "`limit=abc`: use 1 to 500"),
+        ("since=yesterday", "`since=yesterday`: write it as 2026-"),
+        (
+            "lim=3",
+            "`lim=3` cannot be used: unknown field `lim`, expected one of",
+        ),
+        ("outcome=lost", "`lost`"),
+    ] {
+        let problem = edge.get(&format!("/v1/history?{query}")).await.problem(400);
+        assert!(problem["detail"].as_str().unwrap().contains(told), "{problem}");
+    }
+}

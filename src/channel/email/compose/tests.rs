@@ -112,6 +112,19 @@ fn a_summary_with_a_line_break_adds_no_header() {
 }
 
 #[test]
+fn a_summary_that_reads_like_an_encoded_word_is_not_decoded_by_anybody() {
+    let raw = raw(&Message {
+        subject: "=?utf-8?Q?=0d=0aBcc:_eve@example.net?=".to_owned(),
+        ..message()
+    });
+    let shown = decoded(&header_of(&raw, "Subject"));
+    assert_eq!(
+        shown.replace('\u{2060}', ""),
+        "=?utf-8?Q?=0d=0aBcc:_eve@example.net?="
+    );
+}
+
+#[test]
 fn a_long_subject_is_never_split_inside_a_character() {
     let subject = "Ärztin über Größe, 会議の予定 und 🗓️ ".repeat(8);
     let raw = raw(&Message {
