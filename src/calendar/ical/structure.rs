@@ -59,7 +59,9 @@ pub(super) struct Block {
 /// The components of a text, in the order of their BEGIN.
 pub(super) fn blocks(text: &str, limits: &Limits) -> Result<Vec<Block>, IcalError> {
     let mut reader = Reader::default();
+    let mut last = 1;
     for line in unfold(text) {
+        last = line.number;
         match line.name.as_str() {
             "BEGIN" => reader.begin(&line, limits)?,
             "END" => reader.end(&line.plain_value().to_ascii_uppercase()),
@@ -70,6 +72,14 @@ pub(super) fn blocks(text: &str, limits: &Limits) -> Result<Vec<Block>, IcalErro
         return Err(IcalError {
             line: 1,
             reason: "no `BEGIN:VCALENDAR` in it: send an iCalendar object".to_owned(),
+        });
+    }
+    if reader.is_open("VCALENDAR") {
+        // What is missing may be the EXDATE or the override that says it does not take place.
+        return Err(IcalError {
+            line: last,
+            reason: "the text ends before `END:VCALENDAR`, so some of it is missing: send all of it"
+                .to_owned(),
         });
     }
     Ok(reader.blocks)
@@ -160,6 +170,10 @@ impl Reader {
         }
     }
 
+    fn is_open(&self, kind: &str) -> bool {
+        self.open.iter().any(|open| self.blocks[*open].kind == kind)
+    }
+
     /// An END that matches nothing open is passed over.
     fn end(&mut self, kind: &str) {
         if let Some(found) = self.open.iter().rposition(|open| self.blocks[*open].kind == kind) {
@@ -198,11 +212,27 @@ mod tests {
 
     #[test]
     fn forgotten_ends_and_trailing_blanks_do_not_hide_the_next_event() {
-        let text = "BEGIN:VCALENDAR\nBEGIN:VEVENT \nBEGIN:VALARM\nX:1\nEND:VEVENT\nBEGIN:VEVENT\nY:1\n";
+        let text = "BEGIN:VCALENDAR\nBEGIN:VEVENT \nBEGIN:VALARM\nX:1\nEND:VEVENT\nBEGIN:VEVENT\nY:1\n\
+                    END:VCALENDAR\n";
         let kinds: Vec<(String, usize, Option<usize>, usize)> = read(text);
         assert_eq!(kinds[1], ("VEVENT".to_owned(), 2, Some(0), 0));
         assert_eq!(kinds[2], ("VALARM".to_owned(), 3, Some(1), 1));
         assert_eq!(kinds[3], ("VEVENT".to_owned(), 6, Some(0), 1));
+    }
+
+    #[test]
+    fn a_text_that_was_cut_is_refused_and_not_taken_for_whole() {
+        let whole = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nX:1\nEND:VEVENT\nEND:VCALENDAR\n";
+        assert!(blocks(whole, &Limits::default()).is_ok());
+        for cut in [
+            "END:VCALENDAR\n",
+            "END:VEVENT\nEND:VCALENDAR\n",
+            "1\nEND:VEVENT\nEND:VCALENDAR\n",
+        ] {
+            let text = whole.strip_suffix(cut).expect("its end");
+            let error = blocks(text, &Limits::default()).expect_err("cut");
+            assert!(error.reason.contains("END:VCALENDAR"), "{}", error.reason);
+        }
     }
 
     #[test]

@@ -386,7 +386,7 @@ fn a_broken_end_is_no_missing_end() {
 
 #[test]
 fn other_line_ends_and_encodings_are_read() {
-    let text = "BEGIN:VCALENDAR\rBEGIN:VEVENT\rUID:u\rDTSTART:20261201T090000Z\rSUMMARY:Zoë\rEND:VEVENT\r";
+    let text = "BEGIN:VCALENDAR\rBEGIN:VEVENT\rUID:u\rDTSTART:20261201T090000Z\rSUMMARY:Zoë\rEND:VEVENT\rEND:VCALENDAR\r";
     let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     for bytes in [text.as_bytes(), &utf16] {
         assert_eq!(only(&parse(bytes).expect("a calendar")).words.summary, "Zoë");

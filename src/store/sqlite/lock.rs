@@ -14,7 +14,10 @@ use crate::store::StoreError;
 pub fn take(path: &Path) -> Result<File, StoreError> {
     let beside = lock_file(path);
     let unavailable = |error: std::io::Error| {
-        StoreError::Unavailable(format!("cannot lock `{}`: {error}", beside.display()))
+        StoreError::Unavailable(format!(
+            "cannot lock `{}` ({error}): create its folder and let this user write there, or set store.url",
+            beside.display()
+        ))
     };
     let mut file = File::options()
         .create(true)

@@ -114,7 +114,7 @@ impl SqliteStore {
     pub async fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, StoreError> {
         let lock = lock::take(path)?;
         let connect = connection(path, &options).create_if_missing(true);
-        migrate(&connect).await?;
+        migrate(&connect).await.map_err(|error| about(path, error))?;
         let pool = |connections: u32| {
             SqlitePoolOptions::new()
                 .max_connections(connections.max(1))
@@ -200,6 +200,21 @@ async fn applied(conn: &mut SqliteConnection) -> Result<Option<i64>, StoreError>
          SELECT max(version) FROM _sqlx_migrations WHERE success",
     );
     Ok(version.fetch_one(conn).await?)
+}
+
+/// A failure to open names the file and the cure.
+fn about(path: &Path, error: StoreError) -> StoreError {
+    let told = |cause: String| {
+        format!(
+            "`{}` cannot be opened ({cause}): it must be a SQLite database that this user may write; see store.url",
+            path.display()
+        )
+    };
+    match error {
+        StoreError::Failed(cause) => StoreError::Failed(told(cause)),
+        StoreError::Unavailable(cause) => StoreError::Unavailable(told(cause)),
+        other => other,
+    }
 }
 
 async fn migrate(connect: &SqliteConnectOptions) -> Result<(), StoreError> {

@@ -272,3 +272,20 @@ async fn the_store_judges_by_its_own_clock() {
 
     assert_eq!(stage.store.now().await.expect("a time"), minute(3));
 }
+
+#[tokio::test]
+async fn what_is_no_database_is_named_with_the_cure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = Arc::new(ManualClock::at(minute(0)));
+    let file = folder.path().join("notes.txt");
+    std::fs::write(&file, "these are notes, and many of them\n".repeat(100)).expect("the folder is ours");
+
+    for path in [file.clone(), folder.path().join("missing/carillon.db")] {
+        let complaint = open(&path, &clock).await.expect_err("it is none").to_string();
+
+        assert!(complaint.contains(&path.display().to_string()), "{complaint}");
+        assert!(complaint.contains("store.url"), "{complaint}");
+    }
+    let notes = std::fs::read_to_string(&file).expect("it is still there");
+    assert!(notes.starts_with("these are notes"));
+}
