@@ -202,6 +202,10 @@ impl Node {
                     lane.run(stop).await;
                 });
             }
+            let (finding, finder) = (Arc::clone(&worker), planner.clone());
+            watched(&loops, "finder", shutdown, move |stop| async move {
+                finding.find(&finder, &stop).await;
+            });
             let planning = Arc::clone(&worker);
             watched(&loops, "planner", shutdown, move |stop| async move {
                 planning.plan(&planner, initial_delay, &stop).await;

@@ -1,8 +1,9 @@
 //! The planner looks ahead: it claims what is due soon, so that timers can be armed before it is due.
 //!
 //! A tick takes no hints. It claims every free trigger due within the look-ahead, in pages ordered by due instant, and
-//! tells the holder; and it lists what its session holds already, so that a claim whose message was lost (or whose
-//! answer never came) is armed all the same. Two planners over one store do no harm: a claim is a compare-and-set.
+//! tells the holder. Two planners over one store do no harm: a claim is a compare-and-set. And what the session holds
+//! is looked up just before it is due, so that a claim whose message was lost (or whose answer never came) is armed all
+//! the same.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,6 +21,10 @@ use crate::trigger::TriggerId;
 
 /// Rows of one claim.
 const PAGE: u32 = 1_000;
+
+/// How long before it is due a held trigger is looked up, and how long after, in case nobody looked in time.
+const BEFORE_DUE: TimeDelta = TimeDelta::seconds(15);
+const AFTER_DUE: TimeDelta = TimeDelta::seconds(15);
 
 /// Told what this node holds.
 pub type TellClaims = Arc<dyn Fn(&[Claimed]) + Send + Sync>;
@@ -62,7 +67,6 @@ impl Planner {
         let window = TimeDelta::from_std(window).unwrap_or(TimeDelta::MAX);
         let now = self.store.now().await?;
         let until = now.checked_add_signed(window).unwrap_or(DateTime::<Utc>::MAX_UTC);
-        self.find_held(until).await?;
         let claimed = self.claim(until).await?;
         let next_free = self.store.next_free_due(until).await?;
         Ok(Tick {
@@ -85,8 +89,11 @@ impl Planner {
         }
     }
 
-    async fn find_held(&self, until: DateTime<Utc>) -> Result<(), StoreError> {
-        let mut cursor: Cursor = None;
+    /// Tells what the session holds that is due about now. Whoever calls this more often than every 15 s misses none.
+    pub async fn find_held(&self) -> Result<(), StoreError> {
+        let now = self.store.now().await?;
+        let until = now + BEFORE_DUE;
+        let mut cursor: Cursor = Some((now - AFTER_DUE, TriggerId([0; 16])));
         loop {
             let page = self.store.held_by(self.session, until, cursor, PAGE).await?;
             (self.tell)(&page);

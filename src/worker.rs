@@ -30,6 +30,9 @@ use crate::trigger::SessionId;
 /// How often a session says that it lives.
 const BEAT: Duration = Duration::from_secs(1);
 
+/// How often a session looks up what it holds that is due about then.
+const FIND: Duration = Duration::from_secs(5);
+
 /// How often lapsed claims are looked for.
 const RESCUE: Duration = Duration::from_secs(5);
 
@@ -116,6 +119,20 @@ impl Worker {
             }
             if self.leadership.is_held() {
                 pause = self.plan_once(planner).await;
+            }
+        }
+    }
+
+    /// Looks up what this session holds, just before it is due, until `stop`.
+    pub async fn find(&self, planner: &Planner, stop: &CancellationToken) {
+        loop {
+            self.turns("finder", FIND);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.clock.sleep(FIND) => {}
+            }
+            if let Err(error) = planner.find_held().await {
+                tracing::warn!(%error, "looking up what is held failed; trying again");
             }
         }
     }

@@ -162,6 +162,31 @@ async fn a_trigger_that_cannot_be_read_is_written_anew_and_its_series_goes_on() 
 }
 
 #[tokio::test]
+async fn a_claim_that_nobody_was_told_of_is_found_before_it_is_due() {
+    let mut scene = Scene::new().await;
+    scene
+        .hand
+        .change("e", "anna", event("e", "DTSTART:20261201T090000Z"))
+        .await;
+    let (session, until) = (scene.hand.node.shared.session, instant("2026-12-01T09:00:00Z"));
+    let claimed = scene.hand.store().claim_due(session, until, None, 10).await;
+    assert_eq!(claimed.expect("the store works").len(), 1);
+    scene.hand.advance(TimeDelta::seconds(3_590)).await;
+    assert_eq!(scene.hand.node.shared.armed.next_due(ChannelKind::Email), None);
+
+    scene
+        .hand
+        .node
+        .planner
+        .find_held()
+        .await
+        .expect("the store works");
+    scene.hand.advance(TimeDelta::seconds(10)).await;
+
+    assert_eq!(scene.outcomes().await, [sent("01 09:00")]);
+}
+
+#[tokio::test]
 async fn the_owners_and_the_events_wishes_are_looked_at_when_it_fires() {
     let mut scene = Scene::new().await;
     scene
