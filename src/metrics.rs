@@ -402,15 +402,12 @@ mod tests {
 
     #[test]
     fn promtool_finds_nothing_to_complain_about() {
-        let Ok(mut promtool) = Command::new("promtool")
+        let mut promtool = Command::new("promtool")
             .args(["check", "metrics"])
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-        else {
-            eprintln!("promtool is not installed: not checked");
-            return;
-        };
+            .expect("promtool is installed: apt-get install prometheus");
         let mut stdin = promtool.stdin.take().expect("it is piped");
         stdin.write_all(busy().render().as_bytes()).unwrap();
         drop(stdin);

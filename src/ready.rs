@@ -50,11 +50,6 @@ impl Readiness {
         );
     }
 
-    /// The loop of this name has ended as it should.
-    pub fn rest(&self, name: &'static str) {
-        self.parts().loops.remove(name);
-    }
-
     /// The loops that should have turned by `elapsed` and have not.
     pub fn stuck(&self, elapsed: Duration) -> Vec<&'static str> {
         let parts = self.parts();
@@ -85,7 +80,7 @@ mod tests {
         ready.beat("planner", Duration::from_secs(10), Duration::from_secs(5));
         assert!(ready.stuck(Duration::from_secs(15)).is_empty());
         assert_eq!(ready.stuck(Duration::from_secs(16)), ["planner"]);
-        ready.rest("planner");
-        assert!(ready.stuck(Duration::from_secs(99)).is_empty());
+        ready.beat("planner", Duration::from_secs(16), Duration::from_secs(5));
+        assert!(ready.stuck(Duration::from_secs(20)).is_empty());
     }
 }

@@ -99,13 +99,6 @@ impl Armed {
         self.len() == 0
     }
 
-    /// Forgets all timers.
-    pub fn clear(&self) {
-        for kind in ChannelKind::ALL {
-            self.lane(kind).timers().clear();
-        }
-    }
-
     const fn lane(&self, kind: ChannelKind) -> &Lane {
         match kind {
             ChannelKind::Email => &self.email,
