@@ -8,7 +8,14 @@
 //! Claims, liveness and overdue are judged by the store's own clock: the database's where there is a server, the clock
 //! given at `open` where the database is part of this process.
 
+mod decided;
+mod ending;
+mod group;
+mod judged;
+mod lapse;
+mod page;
 pub mod row;
+mod settling;
 pub mod sqlite;
 
 use std::sync::Arc;

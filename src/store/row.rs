@@ -51,6 +51,17 @@ pub(in crate::store) fn list<T: Serialize>(items: &[T]) -> String {
     serde_json::to_string(items).expect("text, numbers and arrays of them always have a JSON form")
 }
 
+/// Whether a statement reached every row it was meant for. Inside one transaction anything else is a mistake of ours,
+/// and the transaction must not be kept.
+pub fn all(reached: u64, meant: usize, statement: &str) -> Result<(), StoreError> {
+    if usize::try_from(reached) == Ok(meant) {
+        return Ok(());
+    }
+    Err(StoreError::Failed(format!(
+        "{statement} reached {reached} rows of {meant}"
+    )))
+}
+
 /// A row of a named table.
 #[derive(Clone, Copy)]
 pub struct Columns<'r> {

@@ -20,12 +20,14 @@ use crate::store::EventCopy;
 use crate::store::EventKey;
 use crate::store::NearClaim;
 use crate::store::StoreError;
+use crate::store::decided;
+use crate::store::group;
+use crate::store::group::GroupKey;
+use crate::store::group::Unreadable;
 use crate::store::row;
 use crate::store::row::millis;
 use crate::store::sqlite::edits;
 use crate::store::sqlite::groups;
-use crate::store::sqlite::groups::GroupKey;
-use crate::store::sqlite::groups::Unreadable;
 use crate::trigger::OwnerId;
 
 /// Applies changes in order, then edits what they touched. Where a group turns out to be unreadable, all is done again
@@ -46,7 +48,7 @@ pub async fn change(
         let before = spoilt.len();
         for (key, edited) in edit(&mut savepoint, &keys, editor, near, now).await? {
             match (edited, &mut results[touched[&key]]) {
-                (Ok(edited), Ok(answer)) => edits::add(answer, edited),
+                (Ok(edited), Ok(answer)) => decided::add(answer, edited),
                 (Ok(_), Err(_)) => {}
                 (Err(complaint), _) => {
                     spoilt.insert(key, complaint);
@@ -82,7 +84,7 @@ async fn copy(
         match applied {
             Ok((acceptance, keys)) => {
                 touched.extend(keys.into_iter().map(|key| (key, at)));
-                results.push(Ok(answer(acceptance)));
+                results.push(Ok(decided::answer(acceptance)));
             }
             Err(error @ (StoreError::UnknownOwner(_) | StoreError::Corrupt { .. })) => {
                 results.push(Err(error));
@@ -119,17 +121,6 @@ pub async fn edit(
     let keys = decided.into_iter().map(|(group, _)| (group.owner.id, group.uid));
     edited.extend(keys.zip(changes.into_iter().map(Ok)));
     Ok(edited)
-}
-
-/// An answer in which nothing happened yet.
-pub fn answer(acceptance: Acceptance) -> Changed {
-    Changed {
-        acceptance,
-        planned: 0,
-        withdrawn: Vec::new(),
-        claimed: Vec::new(),
-        recorded: Vec::new(),
-    }
 }
 
 /// Whether the owner of a change exists. Those that were found are not looked for again.
@@ -180,7 +171,7 @@ async fn apply(
         .filter(|uid| !uid.is_empty());
     let keys: BTreeSet<GroupKey> = uids.map(|uid| (change.at.owner.clone(), uid)).collect();
     if let Some(complaint) = keys.iter().find_map(|key| spoilt.get(key)) {
-        return Err(groups::again(complaint));
+        return Err(group::again(complaint));
     }
     match &change.body {
         ChangeBody::Put { uid, ics } => put(conn, change, (uid, ics), now).await?,
@@ -256,10 +247,10 @@ pub async fn edit_page(
     near: Option<NearClaim>,
     now: DateTime<Utc>,
 ) -> Result<Changed, StoreError> {
-    let mut sum = answer(Acceptance::Apply);
+    let mut sum = decided::answer(Acceptance::Apply);
     for (_, edited) in edit(conn, keys, editor, near, now).await? {
         if let Ok(edited) = edited {
-            edits::add(&mut sum, edited);
+            decided::add(&mut sum, edited);
         }
     }
     Ok(sum)

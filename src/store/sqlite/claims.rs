@@ -9,6 +9,8 @@ use sqlx::sqlite::SqliteRow;
 
 use crate::store::Claimed;
 use crate::store::StoreError;
+use crate::store::page::Cursor;
+use crate::store::page::Page;
 use crate::store::row;
 use crate::store::row::list;
 use crate::store::row::millis;
@@ -16,20 +18,6 @@ use crate::store::sqlite::ledger;
 use crate::store::sqlite::sessions;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
-
-/// A position in the order of (due_at, id), exclusive.
-pub type Cursor = Option<(DateTime<Utc>, TriggerId)>;
-
-/// One page of the due index.
-#[derive(Debug, Clone, Copy)]
-pub struct Page {
-    /// Due at or before.
-    pub until: DateTime<Utc>,
-    /// Strictly after.
-    pub after: Cursor,
-    /// Rows at most.
-    pub limit: u32,
-}
 
 /// A cursor as bound values; without one, the position before everything.
 pub fn position(cursor: Cursor) -> (i64, Vec<u8>) {

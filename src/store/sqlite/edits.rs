@@ -1,8 +1,6 @@
 //! Edits: what the editor decided about groups, written in one statement per kind for all of them together. Groups do
 //! not overlap, so their decisions cannot disturb each other. Rows go in the order of their ids.
 
-use std::collections::HashMap;
-
 use chrono::DateTime;
 use chrono::Utc;
 use sqlx::SqliteConnection;
@@ -17,10 +15,11 @@ use crate::store::Group;
 use crate::store::NearClaim;
 use crate::store::StoreError;
 use crate::store::Withdrawn;
+use crate::store::decided;
 use crate::store::row::Columns;
+use crate::store::row::all;
 use crate::store::row::list;
 use crate::store::row::millis;
-use crate::store::sqlite::changes::answer;
 use crate::store::sqlite::claims;
 use crate::store::sqlite::ledger;
 use crate::trigger::NewTrigger;
@@ -36,25 +35,28 @@ pub async fn apply(
     near: Option<NearClaim>,
     now: DateTime<Utc>,
 ) -> Result<Vec<Changed>, StoreError> {
-    let mut changes: Vec<Changed> = decided.iter().map(|_| answer(Acceptance::Apply)).collect();
+    let mut changes: Vec<Changed> = decided
+        .iter()
+        .map(|_| decided::answer(Acceptance::Apply))
+        .collect();
     put_alarms(conn, decided).await?;
-    let withdrawn_by = by_id(decided, |edit| edit.withdraw.clone());
-    for withdrawn in withdraw(conn, &collect(decided, |edit| &edit.withdraw)).await? {
+    let withdrawn_by = decided::by_id(decided, |edit| edit.withdraw.clone());
+    for withdrawn in withdraw(conn, &decided::collect(decided, |edit| &edit.withdraw)).await? {
         changes[withdrawn_by[&withdrawn.id]].withdrawn.push(withdrawn);
     }
-    adjust(conn, &collect(decided, |edit| &edit.adjust)).await?;
-    let inserted_by = by_id(decided, |edit| edit.insert.iter().map(NewTrigger::id).collect());
-    let wanted = collect(decided, |edit| &edit.insert);
+    adjust(conn, &decided::collect(decided, |edit| &edit.adjust)).await?;
+    let inserted_by = decided::by_id(decided, |edit| edit.insert.iter().map(NewTrigger::id).collect());
+    let wanted = decided::collect(decided, |edit| &edit.insert);
     for id in insert_triggers(conn, &wanted).await? {
         changes[inserted_by[&id]].planned += 1;
     }
     let ids: Vec<TriggerId> = wanted.iter().map(NewTrigger::id).collect();
     take_back(conn, &ids).await?;
-    ledger::record_firings(conn, &collect(decided, |edit| &edit.record), now).await?;
+    ledger::record_firings(conn, &decided::collect(decided, |edit| &edit.record), now).await?;
     for (change, (_, edit)) in changes.iter_mut().zip(decided) {
         change.recorded.clone_from(&edit.record);
     }
-    quarantine(conn, &collect(decided, |edit| &edit.quarantine)).await?;
+    quarantine(conn, &decided::collect(decided, |edit| &edit.quarantine)).await?;
     if let Some(near) = near {
         let until = now + near.window;
         for claimed in claims::claim_near(conn, near.session, &ids, until, now).await? {
@@ -64,45 +66,11 @@ pub async fn apply(
     Ok(changes)
 }
 
-/// Adds what became of a group to an answer.
-pub fn add(answer: &mut Changed, edited: Changed) {
-    answer.planned += edited.planned;
-    answer.withdrawn.extend(edited.withdrawn);
-    answer.claimed.extend(edited.claimed);
-    answer.recorded.extend(edited.recorded);
-}
-
-fn collect<T: Clone>(decided: &[(Group, Edit)], part: impl Fn(&Edit) -> &Vec<T>) -> Vec<T> {
-    decided
-        .iter()
-        .flat_map(|(_, edit)| part(edit).iter().cloned())
-        .collect()
-}
-
-fn by_id(decided: &[(Group, Edit)], ids: impl Fn(&Edit) -> Vec<TriggerId>) -> HashMap<TriggerId, usize> {
-    let pairs = decided.iter().enumerate();
-    pairs
-        .flat_map(|(at, (_, edit))| ids(edit).into_iter().map(move |id| (id, at)))
-        .collect()
-}
-
 async fn put_alarms(conn: &mut SqliteConnection, decided: &[(Group, Edit)]) -> Result<(), StoreError> {
-    let mut forgotten = Vec::new();
-    let mut changed = Vec::new();
-    for (group, edit) in decided {
-        let before: HashMap<&Wish, &Alarm> = group.alarms.iter().map(|alarm| (&alarm.wish, alarm)).collect();
-        let after: HashMap<&Wish, &Alarm> = edit.alarms.iter().map(|alarm| (&alarm.wish, alarm)).collect();
-        forgotten.extend(
-            before
-                .keys()
-                .filter(|wish| !after.contains_key(*wish))
-                .map(|wish| listed_wish(wish)),
-        );
-        let news = after
-            .values()
-            .filter(|alarm| before.get(&alarm.wish) != Some(alarm));
-        changed.extend(news.map(|alarm| listed_alarm(&alarm.wish, alarm.served_through.as_ref())));
-    }
+    let (forgotten, changed) = decided::alarms(decided);
+    let forgotten: Vec<_> = forgotten.into_iter().map(listed_wish).collect();
+    let listed = |alarm: &Alarm| listed_alarm(&alarm.wish, alarm.served_through.as_ref());
+    let changed: Vec<_> = changed.into_iter().map(listed).collect();
     if !forgotten.is_empty() {
         let done = sqlx::query(
             "-- forget_alarms
@@ -112,7 +80,7 @@ async fn put_alarms(conn: &mut SqliteConnection, decided: &[(Group, Edit)]) -> R
         .bind(list(&forgotten))
         .execute(&mut *conn)
         .await?;
-        ledger::all(done.rows_affected(), forgotten.len(), "forget_alarms")?;
+        all(done.rows_affected(), forgotten.len(), "forget_alarms")?;
     }
     if !changed.is_empty() {
         upsert_alarms(conn, list(&changed)).await?;
@@ -221,7 +189,7 @@ async fn adjust(
     .bind(list(&listed))
     .execute(conn)
     .await?;
-    ledger::all(done.rows_affected(), adjusted.len(), "adjust")
+    all(done.rows_affected(), adjusted.len(), "adjust")
 }
 
 /// Plans triggers, except those that exist already or were handed over before. Returns which are new.

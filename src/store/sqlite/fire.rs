@@ -2,12 +2,9 @@
 //! that may decide about them, judged, and moved to `sending` or to history, with what follows them in their series, in
 //! one transaction and a few statements however many there are.
 
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::DateTime;
 use chrono::Utc;
@@ -17,52 +14,32 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 use tracing::error;
 
-use crate::store::Alarm;
-use crate::store::Candidate;
 use crate::store::Claimed;
-use crate::store::EventCopy;
 use crate::store::FireCheck;
 use crate::store::Judge;
-use crate::store::Judgement;
-use crate::store::Owner;
-use crate::store::Record;
 use crate::store::StoreError;
-use crate::store::Succession;
-use crate::store::Verdict;
+use crate::store::group::GroupKey;
+use crate::store::judged;
+use crate::store::judged::Attempt;
+use crate::store::judged::Judged;
+use crate::store::judged::Owed;
+use crate::store::judged::Surroundings;
+use crate::store::judged::group_of;
 use crate::store::row;
 use crate::store::row::list;
 use crate::store::row::millis;
 use crate::store::sqlite::claims;
 use crate::store::sqlite::edits;
 use crate::store::sqlite::groups;
-use crate::store::sqlite::groups::ByGroup;
-use crate::store::sqlite::groups::GroupKey;
 use crate::store::sqlite::ledger;
-use crate::store::sqlite::ledger::Ending;
-use crate::trigger::AttemptToken;
 use crate::trigger::NewTrigger;
-use crate::trigger::OwnerId;
 use crate::trigger::Place;
 use crate::trigger::SessionId;
-use crate::trigger::State;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
-
-/// Who fires, and under which attempt.
-#[derive(Debug, Clone, Copy)]
-pub struct Attempt {
-    /// The session.
-    pub session: SessionId,
-    /// The attempt.
-    pub token: AttemptToken,
-    /// Successors due within it are claimed at once.
-    pub near: Duration,
-    /// Now, by the store's clock.
-    pub now: DateTime<Utc>,
-}
 
 /// Judges the claims and carries the judgement out. Where that cannot be written for all of them together, each is tried
 /// alone, and what cannot be written is set aside.
@@ -112,7 +89,7 @@ async fn check(
     judge: &dyn Judge,
 ) -> Result<FireCheck, StoreError> {
     let mine = mine(conn, claims, attempt).await?;
-    let surroundings = Surroundings::read(conn, &mine, attempt.now).await?;
+    let surroundings = surroundings(conn, &mine, attempt.now).await?;
     let mut judged = Judged::default();
     for (trigger, alarm) in mine {
         match surroundings.of(trigger, alarm) {
@@ -120,18 +97,10 @@ async fn check(
             Err((id, complaint)) => ledger::set_aside(conn, &id.0, &complaint, attempt.now).await?,
         }
     }
-    judged.write(conn, attempt).await?;
-    let claimed = judged.succeed(conn, attempt).await?;
-    Ok(FireCheck {
-        granted: judged.granted,
-        concluded: judged.concluded,
-        missed: judged.missed,
-        claimed,
-    })
+    write(conn, &judged, attempt).await?;
+    let claimed = succeed(conn, &judged, attempt).await?;
+    Ok(judged.told(claimed))
 }
-
-/// A trigger, and its wish where that is not gone.
-type Owed = (Trigger, Option<Alarm>);
 
 /// Those of the claims that are still the session's: claimed, or sending under this very attempt, whose answer was lost.
 async fn mine(
@@ -178,148 +147,41 @@ fn owed(row: &SqliteRow) -> Result<Owed, StoreError> {
     Ok((row::trigger(row)?, alarm))
 }
 
-/// What may decide about triggers, read once for all candidates of a group.
-struct Surroundings {
-    owners: BTreeMap<OwnerId, Result<Owner, StoreError>>,
-    copies: BTreeMap<GroupKey, Result<Arc<Vec<EventCopy>>, StoreError>>,
-    handed_over: BTreeMap<GroupKey, Result<Arc<Vec<TriggerId>>, StoreError>>,
+/// What surrounds triggers.
+async fn surroundings(
+    conn: &mut SqliteConnection,
+    owed: &[Owed],
+    now: DateTime<Utc>,
+) -> Result<Surroundings, StoreError> {
+    let triggers = || owed.iter().map(|(trigger, _)| trigger);
+    let keys: BTreeSet<GroupKey> = triggers().map(group_of).collect();
+    let since = judged::since(owed, now);
+    let since: Vec<_> = since.iter().map(|(key, since)| (key, *since)).collect();
+    Ok(Surroundings {
+        owners: groups::owners(conn, triggers().map(|trigger| &trigger.wish.owner)).await?,
+        copies: judged::shared(groups::copies(conn, &keys).await?),
+        handed_over: judged::shared(groups::handed_over(conn, &since).await?),
+    })
 }
 
-impl Surroundings {
-    async fn read(
-        conn: &mut SqliteConnection,
-        owed: &[Owed],
-        now: DateTime<Utc>,
-    ) -> Result<Self, StoreError> {
-        let triggers = || owed.iter().map(|(trigger, _)| trigger);
-        let keys: BTreeSet<GroupKey> = triggers().map(group_of).collect();
-        // Only a series goes on: nobody asks what was handed over after the last firing.
-        let mut since: BTreeMap<GroupKey, DateTime<Utc>> = BTreeMap::new();
-        for trigger in triggers().filter(|trigger| trigger.has_more) {
-            let since = since.entry(group_of(trigger)).or_insert(now);
-            *since = groups::oldest([*since, trigger.place.trigger_at].into_iter(), now);
-        }
-        let since: Vec<_> = since.iter().map(|(key, since)| (key, *since)).collect();
-        Ok(Self {
-            owners: groups::owners(conn, triggers().map(|trigger| &trigger.wish.owner)).await?,
-            copies: shared(groups::copies(conn, &keys).await?),
-            handed_over: shared(groups::handed_over(conn, &since).await?),
-        })
-    }
-
-    /// The trigger with what surrounds it, or why that cannot be read.
-    fn of(&self, trigger: Trigger, alarm: Option<Alarm>) -> Result<Candidate, (TriggerId, StoreError)> {
-        let id = trigger.id;
-        let key = group_of(&trigger);
-        let complain = |complaint: &StoreError| (id, groups::again(complaint));
-        let Some(owner) = self.owners.get(&key.0) else {
-            let reason = "its owner does not exist".to_owned();
-            let (table, row) = ("alarm_trigger", id.to_string());
-            return Err((id, StoreError::Corrupt { table, row, reason }));
-        };
-        let owner = owner.as_ref().map_err(complain)?.clone();
-        Ok(Candidate {
-            alarm,
-            owner,
-            copies: found(&self.copies, &key).map_err(complain)?,
-            handed_over: found(&self.handed_over, &key).map_err(complain)?,
-            trigger,
-        })
-    }
+async fn write(conn: &mut SqliteConnection, judged: &Judged, attempt: Attempt) -> Result<(), StoreError> {
+    start_sending(conn, &judged.to_send, attempt).await?;
+    ledger::record_endings(conn, &judged.endings(), attempt.now).await?;
+    delete_claimed(conn, &judged.concluded, attempt.session).await
 }
 
-fn group_of(trigger: &Trigger) -> GroupKey {
-    (trigger.wish.owner.clone(), trigger.wish.event_uid.clone())
-}
-
-type Shared<T> = BTreeMap<GroupKey, Result<Arc<Vec<T>>, StoreError>>;
-
-fn shared<T>(rows: ByGroup<T>) -> Shared<T> {
-    rows.into_iter()
-        .map(|(key, rows)| (key, rows.map(Arc::new)))
-        .collect()
-}
-
-fn found<'a, T>(rows: &'a Shared<T>, key: &GroupKey) -> Result<Arc<Vec<T>>, &'a StoreError> {
-    match rows.get(key) {
-        None => Ok(Arc::default()),
-        Some(rows) => rows.as_ref().map(Arc::clone),
-    }
-}
-
-/// What was judged, before it is written.
-#[derive(Default)]
-struct Judged {
-    granted: Vec<Candidate>,
-    /// Those of the granted that are not `sending` yet.
-    to_send: Vec<(TriggerId, i64)>,
-    concluded: Vec<(Trigger, Outcome, Reason)>,
-    served: HashMap<Wish, Place>,
-    successors: Vec<NewTrigger>,
-    missed: Vec<Record>,
-}
-
-impl Judged {
-    fn take(&mut self, mut candidate: Candidate, judge: &dyn Judge, attempt: Attempt) {
-        if candidate.trigger.state == State::Sending {
-            self.granted.push(candidate);
-            return;
-        }
-        // Another place of the same series may have been served in this very batch.
-        if let Some(alarm) = &mut candidate.alarm {
-            alarm.served_through = alarm.served_through.max(self.served.get(&alarm.wish).copied());
-        }
-        let Judgement { verdict, succession } = judge.judge(&candidate, attempt.now);
-        if let Some(succession) = succession {
-            self.go_on(&candidate.trigger.wish, succession);
-        }
-        match verdict {
-            Verdict::Send => {
-                self.to_send
-                    .push((candidate.trigger.id, candidate.trigger.generation));
-                candidate.trigger.state = State::Sending;
-                candidate.trigger.attempt_token = Some(attempt.token);
-                candidate.trigger.attempt_started = Some(attempt.now);
-                self.granted.push(candidate);
-            }
-            Verdict::Conclude(outcome, reason) => self.concluded.push((candidate.trigger, outcome, reason)),
-        }
-    }
-
-    fn go_on(&mut self, wish: &Wish, succession: Succession) {
-        let served = self
-            .served
-            .entry(wish.clone())
-            .or_insert(succession.served_through);
-        *served = succession.served_through.max(*served);
-        self.successors.extend(succession.successor);
-        self.missed.extend(succession.missed);
-    }
-
-    async fn write(&self, conn: &mut SqliteConnection, attempt: Attempt) -> Result<(), StoreError> {
-        start_sending(conn, &self.to_send, attempt).await?;
-        let endings: Vec<Ending> = self
-            .concluded
-            .iter()
-            .map(|(trigger, outcome, reason)| Ending::plain(trigger.id, *outcome, *reason))
-            .collect();
-        ledger::record_endings(conn, &endings, attempt.now).await?;
-        delete_claimed(conn, &self.concluded, attempt.session).await
-    }
-
-    /// Lets the series go on: what was served, what was stepped over, what is owed next.
-    async fn succeed(
-        &self,
-        conn: &mut SqliteConnection,
-        attempt: Attempt,
-    ) -> Result<Vec<Claimed>, StoreError> {
-        serve(conn, &self.served).await?;
-        ledger::record_firings(conn, &self.missed, attempt.now).await?;
-        edits::insert_triggers(conn, &self.successors).await?;
-        let ids: Vec<TriggerId> = self.successors.iter().map(NewTrigger::id).collect();
-        let until = attempt.now + attempt.near;
-        claims::claim_near(conn, attempt.session, &ids, until, attempt.now).await
-    }
+/// Lets the series go on: what was served, what was stepped over, what is owed next.
+async fn succeed(
+    conn: &mut SqliteConnection,
+    judged: &Judged,
+    attempt: Attempt,
+) -> Result<Vec<Claimed>, StoreError> {
+    serve(conn, &judged.served).await?;
+    ledger::record_firings(conn, &judged.missed, attempt.now).await?;
+    edits::insert_triggers(conn, &judged.successors).await?;
+    let ids: Vec<TriggerId> = judged.successors.iter().map(NewTrigger::id).collect();
+    let until = attempt.now + attempt.near;
+    claims::claim_near(conn, attempt.session, &ids, until, attempt.now).await
 }
 
 async fn start_sending(
@@ -346,7 +208,7 @@ async fn start_sending(
     .bind(attempt.session.0)
     .execute(conn)
     .await?;
-    ledger::all(done.rows_affected(), claims.len(), "fire_check: send")
+    row::all(done.rows_affected(), claims.len(), "fire_check: send")
 }
 
 async fn delete_claimed(
@@ -371,7 +233,7 @@ async fn delete_claimed(
     .bind(session.0)
     .execute(conn)
     .await?;
-    ledger::all(done.rows_affected(), concluded.len(), "fire_check: conclude")
+    row::all(done.rows_affected(), concluded.len(), "fire_check: conclude")
 }
 
 /// Moves `served_through` forward, never back. A wish that is gone has nothing to move.

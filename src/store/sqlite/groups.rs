@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use chrono::DateTime;
-use chrono::TimeDelta;
 use chrono::Utc;
 use sqlx::Row;
 use sqlx::SqliteConnection;
@@ -15,6 +14,10 @@ use crate::store::EventCopy;
 use crate::store::Group;
 use crate::store::Owner;
 use crate::store::StoreError;
+use crate::store::group::ByGroup;
+use crate::store::group::GroupKey;
+use crate::store::group::Rows;
+use crate::store::group::Unreadable;
 use crate::store::row;
 use crate::store::row::Columns;
 use crate::store::row::list;
@@ -24,24 +27,6 @@ use crate::trigger::OwnerId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 
-/// The name of a group.
-pub type GroupKey = (OwnerId, String);
-
-/// Rows by group. A row that cannot be read spoils its group.
-pub type ByGroup<T> = BTreeMap<GroupKey, Result<Vec<T>, StoreError>>;
-
-/// How far back hand-overs are looked for at the least: longer than any trigger is planned into the past.
-const LATELY: TimeDelta = TimeDelta::hours(1);
-
-/// What is done with triggers that cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unreadable {
-    /// They are moved to history, and the group goes on without them.
-    SetAside,
-    /// They spoil their group.
-    Report,
-}
-
 /// Reads groups. A group without an owner is not there; one with an unreadable row is an error of its own.
 pub async fn load(
     conn: &mut SqliteConnection,
@@ -49,60 +34,15 @@ pub async fn load(
     unreadable: Unreadable,
     now: DateTime<Utc>,
 ) -> Result<Vec<(GroupKey, Result<Group, StoreError>)>, StoreError> {
-    let owners = owners(conn, keys.iter().map(|(owner, _)| owner)).await?;
-    let mut copies = copies(conn, keys).await?;
-    let mut alarms = alarms(conn, keys).await?;
-    let mut triggers = triggers(conn, keys, unreadable, now).await?;
-    let since = keys.iter().map(|key| {
-        let places = of(&alarms, key).iter().filter_map(|alarm| alarm.served_through);
-        let owed = of(&triggers, key).iter().map(|trigger| trigger.place);
-        (key, oldest(places.chain(owed).map(|place| place.trigger_at), now))
-    });
-    let since: Vec<_> = since.collect();
-    let mut handed_over = handed_over(conn, &since).await?;
-    let mut groups = Vec::with_capacity(keys.len());
-    for key in keys {
-        let owner = match owners.get(&key.0) {
-            None => continue,
-            Some(Err(complaint)) => Err(again(complaint)),
-            Some(Ok(owner)) => Ok(owner.clone()),
-        };
-        let group = || {
-            Ok(Group {
-                owner: owner?,
-                uid: key.1.clone(),
-                copies: copies.remove(key).unwrap_or(Ok(Vec::new()))?,
-                alarms: alarms.remove(key).unwrap_or(Ok(Vec::new()))?,
-                triggers: triggers.remove(key).unwrap_or(Ok(Vec::new()))?,
-                handed_over: handed_over.remove(key).unwrap_or(Ok(Vec::new()))?,
-            })
-        };
-        groups.push((key.clone(), group()));
-    }
-    Ok(groups)
-}
-
-fn of<'a, T>(rows: &'a ByGroup<T>, key: &GroupKey) -> &'a [T] {
-    rows.get(key)
-        .and_then(|rows| rows.as_deref().ok())
-        .unwrap_or_default()
-}
-
-/// From when on hand-overs of a group matter: whatever follows one of these places may have been handed over before.
-pub fn oldest(places: impl Iterator<Item = DateTime<Utc>>, now: DateTime<Utc>) -> DateTime<Utc> {
-    places.fold(now - LATELY, DateTime::min)
-}
-
-/// The same complaint for one more group.
-pub fn again(complaint: &StoreError) -> StoreError {
-    match complaint {
-        StoreError::Corrupt { table, row, reason } => StoreError::Corrupt {
-            table,
-            row: row.clone(),
-            reason: reason.clone(),
-        },
-        other => StoreError::Failed(other.to_string()),
-    }
+    let mut rows = Rows {
+        owners: owners(conn, keys.iter().map(|(owner, _)| owner)).await?,
+        copies: copies(conn, keys).await?,
+        alarms: alarms(conn, keys).await?,
+        triggers: triggers(conn, keys, unreadable, now).await?,
+        handed_over: ByGroup::new(),
+    };
+    rows.handed_over = handed_over(conn, &rows.since(keys, now)).await?;
+    Ok(rows.assemble(keys))
 }
 
 /// Reads owners.

@@ -9,6 +9,9 @@ use tracing::error;
 
 use crate::store::Record;
 use crate::store::StoreError;
+use crate::store::ending::Ending;
+use crate::store::ending::shortened;
+use crate::store::row::all;
 use crate::store::row::hex;
 use crate::store::row::list;
 use crate::store::row::millis;
@@ -17,57 +20,6 @@ use crate::trigger::AttemptToken;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
-
-/// How long what another side said may be in history, in characters.
-const LONGEST_DETAIL: usize = 500;
-
-/// What became of a trigger whose row still exists.
-#[derive(Debug, Clone)]
-pub struct Ending {
-    /// Which trigger.
-    pub id: TriggerId,
-    /// What became of it.
-    pub outcome: Outcome,
-    /// Why.
-    pub reason: Reason,
-    /// What the other side said.
-    pub detail: String,
-    /// Attempts to count beyond those the row has.
-    pub attempts: u32,
-    /// When the other side had it.
-    pub handed_over_at: Option<DateTime<Utc>>,
-}
-
-impl Ending {
-    /// An end without an attempt.
-    pub fn plain(id: TriggerId, outcome: Outcome, reason: Reason) -> Self {
-        Self {
-            id,
-            outcome,
-            reason,
-            detail: String::new(),
-            attempts: 0,
-            handed_over_at: None,
-        }
-    }
-
-    fn listed(&self) -> impl serde::Serialize {
-        (
-            self.id.to_string(),
-            self.outcome.as_str(),
-            self.outcome.rank(),
-            self.reason.as_str(),
-            shortened(&self.detail),
-            self.attempts,
-            self.handed_over_at.map(millis),
-        )
-    }
-}
-
-/// Cuts what another side said to what history keeps.
-pub fn shortened(text: &str) -> String {
-    text.chars().filter(|c| *c != '\0').take(LONGEST_DETAIL).collect()
-}
 
 /// Records what became of triggers, from their rows, which stay. An ending of a trigger that has no row any more
 /// improves the history it has, if it knows more.
@@ -79,7 +31,7 @@ pub async fn record_endings(
     if endings.is_empty() {
         return Ok(());
     }
-    let listed: Vec<_> = endings.iter().map(Ending::listed).collect();
+    let listed: Vec<_> = endings.iter().map(listed_ending).collect();
     sqlx::query(
         "-- record_endings
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
@@ -102,6 +54,18 @@ pub async fn record_endings(
     Ok(())
 }
 
+fn listed_ending(ending: &Ending) -> impl serde::Serialize + use<> {
+    (
+        ending.id.to_string(),
+        ending.outcome.as_str(),
+        ending.outcome.rank(),
+        ending.reason.as_str(),
+        shortened(&ending.detail),
+        ending.attempts,
+        ending.handed_over_at.map(millis),
+    )
+}
+
 /// Improves the history of triggers that have no row any more, where the ending knows more.
 pub async fn improve(
     conn: &mut SqliteConnection,
@@ -111,7 +75,7 @@ pub async fn improve(
     if endings.is_empty() {
         return Ok(());
     }
-    let listed: Vec<_> = endings.iter().map(Ending::listed).collect();
+    let listed: Vec<_> = endings.iter().map(listed_ending).collect();
     sqlx::query(
         "-- improve
          UPDATE delivery SET
@@ -195,17 +159,6 @@ pub async fn delete_sending(
     .execute(conn)
     .await?;
     all(done.rows_affected(), attempts.len(), "delete_sending")
-}
-
-/// Whether a statement reached every row it was meant for. Inside one transaction anything else is a mistake of ours,
-/// and the transaction must not be kept.
-pub fn all(reached: u64, meant: usize, statement: &str) -> Result<(), StoreError> {
-    if usize::try_from(reached) == Ok(meant) {
-        return Ok(());
-    }
-    Err(StoreError::Failed(format!(
-        "{statement} reached {reached} rows of {meant}"
-    )))
 }
 
 /// Moves a trigger that cannot be read to history, by its columns alone, so that the scans go on without it. What

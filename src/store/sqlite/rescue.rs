@@ -1,8 +1,6 @@
 //! What lapsed: claims of dead sessions, overdue claims, and attempts nobody will end any more. The rows at the head of
 //! the due index are judged one by one by a pure function, and moved in one statement per kind.
 
-use std::time::Duration;
-
 use chrono::DateTime;
 use chrono::Utc;
 use sqlx::Row;
@@ -12,48 +10,18 @@ use sqlx::sqlite::SqliteRow;
 use crate::store::RescueRules;
 use crate::store::Rescued;
 use crate::store::StoreError;
+use crate::store::lapse;
+use crate::store::lapse::Held;
+use crate::store::lapse::Lapse;
 use crate::store::row::Columns;
+use crate::store::row::all;
 use crate::store::row::list;
 use crate::store::row::millis;
 use crate::store::sqlite::ledger;
-use crate::store::sqlite::ledger::Ending;
 use crate::trigger::AttemptToken;
-use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
-use crate::trigger::State;
 use crate::trigger::TriggerId;
-use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
-
-/// What a claim looks like to the rescue.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    id: TriggerId,
-    state: State,
-    channel: ChannelKind,
-    withdrawn: bool,
-    token: Option<AttemptToken>,
-    /// The latest of due, claimed and started.
-    since: DateTime<Utc>,
-    started: Option<DateTime<Utc>>,
-    /// The last sign of life of its session; none where the session is gone.
-    beat: Option<DateTime<Utc>>,
-}
-
-/// What is to be done with a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lapse {
-    /// Its holder has it.
-    Not,
-    /// Freed: its session is dead.
-    Dead,
-    /// Freed: nobody fired it.
-    Overdue,
-    /// Freed to be tried again: nobody knows how the attempt ended.
-    Retry,
-    /// Recorded: nobody knows how the attempt ended.
-    InDoubt,
-}
 
 /// Frees lapsed claims among the first `limit` rows of the due index.
 pub async fn rescue(
@@ -80,7 +48,7 @@ pub async fn rescue(
     let mut lapsed = Vec::new();
     for row in &rows {
         match held(row) {
-            Ok(held) => lapsed.push((held, lapse(&held, rules, now))),
+            Ok(held) => lapsed.push((held, lapse::lapse(&held, rules, now))),
             Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?,
         }
     }
@@ -107,7 +75,7 @@ pub async fn take_over(
     let mut lapsed = Vec::new();
     for row in &rows {
         match held(row) {
-            Ok(held) => lapsed.push((held, stopped(&held, rules))),
+            Ok(held) => lapsed.push((held, lapse::stopped(&held, rules))),
             Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?,
         }
     }
@@ -131,48 +99,14 @@ fn held(row: &SqliteRow) -> Result<Held, StoreError> {
     })
 }
 
-fn lapse(held: &Held, rules: &RescueRules, now: DateTime<Utc>) -> Lapse {
-    let past = |instant: DateTime<Utc>, wait: Duration| now > instant + wait;
-    match held.state {
-        State::Sending if past(held.started.unwrap_or(held.since), rules.send_within) => stopped(held, rules),
-        State::Claimed if held.beat.is_none_or(|beat| past(beat, rules.dead_after)) => Lapse::Dead,
-        State::Claimed if past(held.since, rules.overdue_wait) => Lapse::Overdue,
-        State::Planned | State::Claimed | State::Sending => Lapse::Not,
-    }
-}
-
-/// What becomes of what nobody holds any more.
-fn stopped(held: &Held, rules: &RescueRules) -> Lapse {
-    match held.state {
-        State::Planned => Lapse::Not,
-        State::Claimed => Lapse::Dead,
-        State::Sending if !held.withdrawn && rules.retry_in_doubt.contains(&held.channel) => Lapse::Retry,
-        State::Sending => Lapse::InDoubt,
-    }
-}
-
 async fn put_right(
     conn: &mut SqliteConnection,
     lapsed: &[(Held, Lapse)],
     now: DateTime<Utc>,
 ) -> Result<Rescued, StoreError> {
-    let of = |kind: Lapse| {
-        lapsed
-            .iter()
-            .filter(move |(_, lapse)| *lapse == kind)
-            .map(|(held, _)| held)
-    };
-    let ids = |kind: Lapse| of(kind).map(|held| held.id).collect::<Vec<_>>();
-    // Recorded also where it is tried again: it may have arrived, whatever becomes of the next attempt.
-    let doubtful: Vec<Ending> = [ids(Lapse::InDoubt), ids(Lapse::Retry)]
-        .concat()
-        .into_iter()
-        .map(|id| Ending {
-            attempts: 1,
-            ..Ending::plain(id, Outcome::InDoubt, Reason::HolderLost)
-        })
-        .collect();
-    let attempts: Vec<_> = of(Lapse::InDoubt).map(|held| (held.id, held.token)).collect();
+    let ids = |kind: Lapse| lapse::ids(lapsed, kind);
+    let doubtful = lapse::doubtful(lapsed);
+    let attempts = lapse::attempts(lapsed);
     ledger::record_endings(conn, &doubtful, now).await?;
     ledger::delete_sending(conn, &attempts).await?;
     Ok(Rescued {
@@ -197,7 +131,7 @@ async fn free(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Result<u64, Sto
     .bind(list(&names))
     .execute(conn)
     .await?;
-    ledger::all(done.rows_affected(), ids.len(), "rescue: free")?;
+    all(done.rows_affected(), ids.len(), "rescue: free")?;
     Ok(done.rows_affected())
 }
 
@@ -217,6 +151,6 @@ async fn try_again(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Result<u64
     .bind(Reason::HolderLost.as_str())
     .execute(conn)
     .await?;
-    ledger::all(done.rows_affected(), ids.len(), "rescue: try again")?;
+    all(done.rows_affected(), ids.len(), "rescue: try again")?;
     Ok(done.rows_affected())
 }

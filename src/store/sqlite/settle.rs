@@ -1,8 +1,6 @@
 //! The settle: what attempts came to, in one transaction. All of a batch is written in a few statements; where they
 //! fail, every settlement is tried alone, so that one row that cannot be written does not hold up the others.
 
-mod plan;
-
 use std::collections::HashMap;
 use std::collections::HashSet;
 
@@ -18,15 +16,16 @@ use crate::store::KeptMessage;
 use crate::store::Settled;
 use crate::store::Settlement;
 use crate::store::StoreError;
+use crate::store::ending::shortened;
 use crate::store::row::Columns;
+use crate::store::row::all;
 use crate::store::row::list;
 use crate::store::row::millis;
+use crate::store::settling::Held;
+use crate::store::settling::Plan;
+use crate::store::settling::Retry;
 use crate::store::sqlite::ledger;
-use crate::store::sqlite::ledger::shortened;
 use crate::store::sqlite::sessions;
-use crate::store::sqlite::settle::plan::Held;
-use crate::store::sqlite::settle::plan::Plan;
-use crate::store::sqlite::settle::plan::Retry;
 use crate::trigger::AttemptToken;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
@@ -202,7 +201,7 @@ async fn delete_overtaken(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Res
     .bind(list(&names))
     .execute(conn)
     .await?;
-    ledger::all(done.rows_affected(), ids.len(), "settle: overtaken")
+    all(done.rows_affected(), ids.len(), "settle: overtaken")
 }
 
 async fn retry(conn: &mut SqliteConnection, retries: &[Retry<'_>]) -> Result<(), StoreError> {
@@ -228,7 +227,7 @@ async fn retry(conn: &mut SqliteConnection, retries: &[Retry<'_>]) -> Result<(),
     .bind(list(&listed))
     .execute(&mut *conn)
     .await?;
-    ledger::all(done.rows_affected(), retries.len(), "settle: retry")?;
+    all(done.rows_affected(), retries.len(), "settle: retry")?;
     let mut reached: HashMap<SessionId, DateTime<Utc>> = HashMap::new();
     for retry in retries {
         if let Some(session) = retry.session {

@@ -1,0 +1,183 @@
+//! What a fire-check decides, before it is written: pure, given the rows of its transaction.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::Utc;
+
+use crate::store::Alarm;
+use crate::store::Candidate;
+use crate::store::Claimed;
+use crate::store::EventCopy;
+use crate::store::FireCheck;
+use crate::store::Judge;
+use crate::store::Judgement;
+use crate::store::Owner;
+use crate::store::Record;
+use crate::store::StoreError;
+use crate::store::Succession;
+use crate::store::Verdict;
+use crate::store::ending::Ending;
+use crate::store::group;
+use crate::store::group::ByGroup;
+use crate::store::group::GroupKey;
+use crate::trigger::AttemptToken;
+use crate::trigger::NewTrigger;
+use crate::trigger::OwnerId;
+use crate::trigger::Place;
+use crate::trigger::SessionId;
+use crate::trigger::State;
+use crate::trigger::Trigger;
+use crate::trigger::TriggerId;
+use crate::trigger::Wish;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
+
+/// Who fires, and under which attempt.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    /// The session.
+    pub session: SessionId,
+    /// The attempt.
+    pub token: AttemptToken,
+    /// Successors due within it are claimed at once.
+    pub near: Duration,
+    /// Now, by the store's clock.
+    pub now: DateTime<Utc>,
+}
+
+/// A trigger, and its wish where that is not gone.
+pub type Owed = (Trigger, Option<Alarm>);
+
+/// From when on hand-overs matter of the groups of these triggers. Only a series goes on: nobody asks what was handed
+/// over after the last firing.
+pub fn since(owed: &[Owed], now: DateTime<Utc>) -> BTreeMap<GroupKey, DateTime<Utc>> {
+    let mut since: BTreeMap<GroupKey, DateTime<Utc>> = BTreeMap::new();
+    for (trigger, _) in owed.iter().filter(|(trigger, _)| trigger.has_more) {
+        let since = since.entry(group_of(trigger)).or_insert(now);
+        *since = group::oldest([*since, trigger.place.trigger_at].into_iter(), now);
+    }
+    since
+}
+
+/// What may decide about triggers, read once for all candidates of a group.
+pub struct Surroundings {
+    pub owners: BTreeMap<OwnerId, Result<Owner, StoreError>>,
+    pub copies: BTreeMap<GroupKey, Result<Arc<Vec<EventCopy>>, StoreError>>,
+    pub handed_over: BTreeMap<GroupKey, Result<Arc<Vec<TriggerId>>, StoreError>>,
+}
+
+impl Surroundings {
+    /// The trigger with what surrounds it, or why that cannot be read.
+    pub fn of(&self, trigger: Trigger, alarm: Option<Alarm>) -> Result<Candidate, (TriggerId, StoreError)> {
+        let id = trigger.id;
+        let key = group_of(&trigger);
+        let complain = |complaint: &StoreError| (id, group::again(complaint));
+        let Some(owner) = self.owners.get(&key.0) else {
+            let reason = "its owner does not exist".to_owned();
+            let (table, row) = ("alarm_trigger", id.to_string());
+            return Err((id, StoreError::Corrupt { table, row, reason }));
+        };
+        let owner = owner.as_ref().map_err(complain)?.clone();
+        Ok(Candidate {
+            alarm,
+            owner,
+            copies: found(&self.copies, &key).map_err(complain)?,
+            handed_over: found(&self.handed_over, &key).map_err(complain)?,
+            trigger,
+        })
+    }
+}
+
+/// The group of a trigger.
+pub fn group_of(trigger: &Trigger) -> GroupKey {
+    (trigger.wish.owner.clone(), trigger.wish.event_uid.clone())
+}
+
+pub type Shared<T> = BTreeMap<GroupKey, Result<Arc<Vec<T>>, StoreError>>;
+
+/// Rows that several candidates share.
+pub fn shared<T>(rows: ByGroup<T>) -> Shared<T> {
+    rows.into_iter()
+        .map(|(key, rows)| (key, rows.map(Arc::new)))
+        .collect()
+}
+
+fn found<'a, T>(rows: &'a Shared<T>, key: &GroupKey) -> Result<Arc<Vec<T>>, &'a StoreError> {
+    match rows.get(key) {
+        None => Ok(Arc::default()),
+        Some(rows) => rows.as_ref().map(Arc::clone),
+    }
+}
+
+/// What was judged, before it is written.
+#[derive(Default)]
+pub struct Judged {
+    pub granted: Vec<Candidate>,
+    /// Those of the granted that are not `sending` yet.
+    pub to_send: Vec<(TriggerId, i64)>,
+    pub concluded: Vec<(Trigger, Outcome, Reason)>,
+    pub served: HashMap<Wish, Place>,
+    pub successors: Vec<NewTrigger>,
+    pub missed: Vec<Record>,
+}
+
+impl Judged {
+    /// Takes the decision about a candidate.
+    pub fn take(&mut self, mut candidate: Candidate, judge: &dyn Judge, attempt: Attempt) {
+        if candidate.trigger.state == State::Sending {
+            self.granted.push(candidate);
+            return;
+        }
+        // Another place of the same series may have been served in this very batch.
+        if let Some(alarm) = &mut candidate.alarm {
+            alarm.served_through = alarm.served_through.max(self.served.get(&alarm.wish).copied());
+        }
+        let Judgement { verdict, succession } = judge.judge(&candidate, attempt.now);
+        if let Some(succession) = succession {
+            self.go_on(&candidate.trigger.wish, succession);
+        }
+        match verdict {
+            Verdict::Send => {
+                self.to_send
+                    .push((candidate.trigger.id, candidate.trigger.generation));
+                candidate.trigger.state = State::Sending;
+                candidate.trigger.attempt_token = Some(attempt.token);
+                candidate.trigger.attempt_started = Some(attempt.now);
+                self.granted.push(candidate);
+            }
+            Verdict::Conclude(outcome, reason) => self.concluded.push((candidate.trigger, outcome, reason)),
+        }
+    }
+
+    fn go_on(&mut self, wish: &Wish, succession: Succession) {
+        let served = self
+            .served
+            .entry(wish.clone())
+            .or_insert(succession.served_through);
+        *served = succession.served_through.max(*served);
+        self.successors.extend(succession.successor);
+        self.missed.extend(succession.missed);
+    }
+
+    /// The history of what is not sent.
+    pub fn endings(&self) -> Vec<Ending> {
+        let endings = self.concluded.iter();
+        endings
+            .map(|(trigger, outcome, reason)| Ending::plain(trigger.id, *outcome, *reason))
+            .collect()
+    }
+
+    /// What the caller is told.
+    pub fn told(self, claimed: Vec<Claimed>) -> FireCheck {
+        FireCheck {
+            granted: self.granted,
+            concluded: self.concluded,
+            missed: self.missed,
+            claimed,
+        }
+    }
+}
