@@ -7,10 +7,8 @@ use std::str::FromStr;
 use chrono::DateTime;
 use chrono::Utc;
 use serde::Serialize;
-use sqlx::Decode;
 use sqlx::Row;
-use sqlx::Sqlite;
-use sqlx::Type;
+use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 
 use crate::store::Alarm;
@@ -62,44 +60,144 @@ pub fn all(reached: u64, meant: usize, statement: &str) -> Result<(), StoreError
     )))
 }
 
+/// A row of a dialect, value by value.
+pub trait Values: Sync {
+    /// Text, where there is any.
+    fn text(&self, column: &str) -> Result<Option<String>, sqlx::Error>;
+    /// A whole number, where there is one.
+    fn whole(&self, column: &str) -> Result<Option<i64>, sqlx::Error>;
+    /// Yes or no.
+    fn flag(&self, column: &str) -> Result<bool, sqlx::Error>;
+    /// Bytes.
+    fn bytes(&self, column: &str) -> Result<Vec<u8>, sqlx::Error>;
+    /// An instant, where there is one.
+    fn instant(&self, column: &str) -> Result<Option<DateTime<Utc>>, sqlx::Error>;
+}
+
+impl Values for SqliteRow {
+    fn text(&self, column: &str) -> Result<Option<String>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn whole(&self, column: &str) -> Result<Option<i64>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn flag(&self, column: &str) -> Result<bool, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn bytes(&self, column: &str) -> Result<Vec<u8>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn instant(&self, column: &str) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+        let Some(millis) = self.try_get(column)? else {
+            return Ok(None);
+        };
+        let none = || sqlx::Error::Decode(format!("`{millis}` is no instant").into());
+        instant(millis).map(Some).ok_or_else(none)
+    }
+}
+
+impl Values for PgRow {
+    fn text(&self, column: &str) -> Result<Option<String>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn whole(&self, column: &str) -> Result<Option<i64>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn flag(&self, column: &str) -> Result<bool, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn bytes(&self, column: &str) -> Result<Vec<u8>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn instant(&self, column: &str) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+        let found: Option<DateTime<Utc>> = self.try_get(column)?;
+        Ok(found.and_then(|found| instant(millis(found))))
+    }
+}
+
+/// A value as the caller wants it.
+pub trait Value: Sized {
+    /// The value of that column.
+    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error>;
+}
+
+impl Value for Option<String> {
+    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error> {
+        row.text(column)
+    }
+}
+
+impl Value for String {
+    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error> {
+        row.text(column)?.ok_or_else(nothing)
+    }
+}
+
+impl Value for Option<i64> {
+    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error> {
+        row.whole(column)
+    }
+}
+
+impl Value for i64 {
+    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error> {
+        row.whole(column)?.ok_or_else(nothing)
+    }
+}
+
+impl Value for bool {
+    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error> {
+        row.flag(column)
+    }
+}
+
+fn nothing() -> sqlx::Error {
+    sqlx::Error::Decode("there is nothing in it".into())
+}
+
 /// A row of a named table.
 #[derive(Clone, Copy)]
 pub struct Columns<'r> {
     table: &'static str,
     key: &'static str,
-    row: &'r SqliteRow,
+    row: &'r dyn Values,
 }
 
 impl<'r> Columns<'r> {
     /// A row of `table`, named in complaints by its column `key`.
-    pub const fn new(table: &'static str, key: &'static str, row: &'r SqliteRow) -> Self {
+    pub const fn new(table: &'static str, key: &'static str, row: &'r dyn Values) -> Self {
         Self { table, key, row }
     }
 
     /// A value as the database holds it.
-    pub fn value<T: Decode<'r, Sqlite> + Type<Sqlite>>(&self, column: &str) -> Result<T, StoreError> {
-        self.row
-            .try_get(column)
-            .map_err(|error| self.corrupt(column, error))
+    pub fn value<T: Value>(&self, column: &str) -> Result<T, StoreError> {
+        T::of(self.row, column).map_err(|error| self.corrupt(column, error))
     }
 
     /// An instant.
     pub fn instant(&self, column: &str) -> Result<DateTime<Utc>, StoreError> {
-        let found = self.value(column)?;
-        instant(found).ok_or_else(|| self.corrupt(column, format!("`{found}` is no instant")))
+        self.instant_if_any(column)?
+            .ok_or_else(|| self.corrupt(column, "no instant"))
     }
 
     /// An instant that may be missing.
     pub fn instant_if_any(&self, column: &str) -> Result<Option<DateTime<Utc>>, StoreError> {
-        match self.value::<Option<i64>>(column)? {
-            None => Ok(None),
-            Some(_) => self.instant(column).map(Some),
-        }
+        self.row
+            .instant(column)
+            .map_err(|error| self.corrupt(column, error))
     }
 
     /// A value written as text.
     pub fn name<T: FromStr<Err: Display>>(&self, column: &str) -> Result<T, StoreError> {
-        let found: &str = self.value(column)?;
+        let found: String = self.value(column)?;
         found.parse().map_err(|error| self.corrupt(column, error))
     }
 
@@ -111,23 +209,23 @@ impl<'r> Columns<'r> {
 
     /// A trigger id.
     pub fn id(&self) -> Result<TriggerId, StoreError> {
-        let found: &[u8] = self.value("id")?;
-        let id = found.try_into().map_err(|error| self.corrupt("id", error))?;
-        Ok(TriggerId(id))
+        let found = self.row.bytes("id").map_err(|error| self.corrupt("id", error))?;
+        let length = found.len();
+        let id = found.try_into();
+        id.map(TriggerId)
+            .map_err(|_| self.corrupt("id", format!("{length} bytes are no id")))
     }
 
     fn json<T: serde::de::DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
-        let found: &str = self.value(column)?;
-        serde_json::from_str(found).map_err(|error| self.corrupt(column, error))
+        let found: String = self.value(column)?;
+        serde_json::from_str(&found).map_err(|error| self.corrupt(column, error))
     }
 
     fn corrupt(&self, column: &str, reason: impl Display) -> StoreError {
-        let row = self
-            .row
-            .try_get::<String, _>(self.key)
-            .or_else(|_| self.row.try_get::<i64, _>(self.key).map(|key| key.to_string()))
-            .or_else(|_| self.row.try_get::<&[u8], _>(self.key).map(hex))
-            .unwrap_or_default();
+        let text = self.row.text(self.key).ok().flatten();
+        let number = || Some(self.row.whole(self.key).ok()??.to_string());
+        let bytes = || Some(hex(&self.row.bytes(self.key).ok()?));
+        let row = text.or_else(number).or_else(bytes).unwrap_or_default();
         let row = if self.table == "owner" {
             OwnerId(row).stand_in()
         } else {
@@ -169,7 +267,7 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// Reads a row of `alarm_trigger`.
-pub fn trigger(row: &SqliteRow) -> Result<Trigger, StoreError> {
+pub fn trigger<R: Values>(row: &R) -> Result<Trigger, StoreError> {
     let columns = Columns::new("alarm_trigger", "id", row);
     Ok(Trigger {
         id: columns.id()?,
@@ -191,7 +289,7 @@ pub fn trigger(row: &SqliteRow) -> Result<Trigger, StoreError> {
 }
 
 /// Reads what a holder needs from a row of `alarm_trigger`.
-pub fn claimed(row: &SqliteRow) -> Result<Claimed, StoreError> {
+pub fn claimed<R: Values>(row: &R) -> Result<Claimed, StoreError> {
     let columns = Columns::new("alarm_trigger", "id", row);
     Ok(Claimed {
         id: columns.id()?,
@@ -202,7 +300,7 @@ pub fn claimed(row: &SqliteRow) -> Result<Claimed, StoreError> {
 }
 
 /// Reads a row of `alarm`.
-pub fn alarm(row: &SqliteRow) -> Result<Alarm, StoreError> {
+pub fn alarm<R: Values>(row: &R) -> Result<Alarm, StoreError> {
     let columns = Columns::new("alarm", "event_uid", row);
     let served_through = match columns.instant_if_any("served_trigger_at")? {
         None => None,
@@ -219,7 +317,7 @@ pub fn alarm(row: &SqliteRow) -> Result<Alarm, StoreError> {
 }
 
 /// Reads a row of `event`.
-pub fn copy(row: &SqliteRow) -> Result<EventCopy, StoreError> {
+pub fn copy<R: Values>(row: &R) -> Result<EventCopy, StoreError> {
     let columns = Columns::new("event", "row_id", row);
     Ok(EventCopy {
         at: EventKey {
@@ -237,7 +335,7 @@ pub fn copy(row: &SqliteRow) -> Result<EventCopy, StoreError> {
 }
 
 /// Reads a row of `owner`.
-pub fn owner(row: &SqliteRow) -> Result<Owner, StoreError> {
+pub fn owner<R: Values>(row: &R) -> Result<Owner, StoreError> {
     let columns = Columns::new("owner", "id", row);
     let muted: Vec<String> = columns.json("muted")?;
     Ok(Owner {
@@ -257,7 +355,7 @@ pub fn owner(row: &SqliteRow) -> Result<Owner, StoreError> {
 }
 
 /// Reads a row of `delivery`.
-pub fn delivery(row: &SqliteRow) -> Result<Delivery, StoreError> {
+pub fn delivery<R: Values>(row: &R) -> Result<Delivery, StoreError> {
     let columns = Columns::new("delivery", "id", row);
     Ok(Delivery {
         id: columns.id()?,
@@ -274,7 +372,7 @@ pub fn delivery(row: &SqliteRow) -> Result<Delivery, StoreError> {
 }
 
 /// Reads a row of `outbox`.
-pub fn outbox_entry(row: &SqliteRow) -> Result<OutboxEntry, StoreError> {
+pub fn outbox_entry<R: Values>(row: &R) -> Result<OutboxEntry, StoreError> {
     let columns = Columns::new("outbox", "id", row);
     Ok(OutboxEntry {
         id: columns.id()?,

@@ -156,7 +156,7 @@ pub async fn backlog(
     for row in &rows {
         let columns = Columns::new("alarm_trigger", "state", row);
         let count: u64 = columns.number("rows")?;
-        let planned = columns.value::<&str>("state")? == State::Planned.as_str();
+        let planned = columns.name::<State>("state")? == State::Planned;
         if columns.value("in_time")? {
             *(if planned {
                 &mut backlog.planned
