@@ -130,7 +130,10 @@ impl From<StoreError> for Problem {
                 "unknown-owner",
                 error.to_string(),
             ),
-            StoreError::Unavailable(_) | StoreError::InUse(_) | StoreError::NewerSchema { .. } => {
+            StoreError::Unavailable(_)
+            | StoreError::Interrupted(_)
+            | StoreError::InUse(_)
+            | StoreError::NewerSchema { .. } => {
                 tracing::warn!(%error, "a request was turned away");
                 let detail = "the store is not available right now: try again in a moment";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)

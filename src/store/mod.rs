@@ -10,13 +10,16 @@
 
 mod decided;
 mod ending;
+mod failure;
 mod group;
 mod judged;
 mod lapse;
 mod page;
+pub mod postgres;
 pub mod row;
 mod settling;
 pub mod sqlite;
+mod value;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -514,6 +517,9 @@ pub enum StoreError {
     /// The database cannot be reached or is busy for too long; trying again may help.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// The database gave the transaction up in favour of others, or its connection was lost: it may be repeated.
+    #[error("the transaction was interrupted: {0}")]
+    Interrupted(String),
     /// The schema was written by a newer version.
     #[error("the store has schema version {found}, this version knows up to {known}: start a newer version")]
     NewerSchema {
@@ -641,8 +647,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         limit: u32,
     ) -> Result<Vec<Claimed>, StoreError>;
 
-    /// Frees lapsed claims: of dead sessions, overdue ones, and `sending` rows past `send_within`. Looks at up to
-    /// `limit` rows from the head of the due index.
+    /// Frees lapsed claims: all that dead sessions have claimed; and overdue ones and `sending` rows past `send_within`,
+    /// as far as they are among the first `limit` rows of the due index.
     async fn rescue(&self, rules: &RescueRules, limit: u32) -> Result<Rescued, StoreError>;
 
     // Delivery.

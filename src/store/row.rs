@@ -7,9 +7,6 @@ use std::str::FromStr;
 use chrono::DateTime;
 use chrono::Utc;
 use serde::Serialize;
-use sqlx::Row;
-use sqlx::postgres::PgRow;
-use sqlx::sqlite::SqliteRow;
 
 use crate::store::Alarm;
 use crate::store::Claimed;
@@ -21,6 +18,8 @@ use crate::store::OutboxEntry;
 use crate::store::Owner;
 use crate::store::StoreError;
 use crate::store::Version;
+use crate::store::value::Value;
+use crate::store::value::Values;
 use crate::trigger::AlarmIdentity;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
@@ -58,109 +57,6 @@ pub fn all(reached: u64, meant: usize, statement: &str) -> Result<(), StoreError
     Err(StoreError::Failed(format!(
         "{statement} reached {reached} rows of {meant}"
     )))
-}
-
-/// A row of a dialect, value by value.
-pub trait Values: Sync {
-    /// Text, where there is any.
-    fn text(&self, column: &str) -> Result<Option<String>, sqlx::Error>;
-    /// A whole number, where there is one.
-    fn whole(&self, column: &str) -> Result<Option<i64>, sqlx::Error>;
-    /// Yes or no.
-    fn flag(&self, column: &str) -> Result<bool, sqlx::Error>;
-    /// Bytes.
-    fn bytes(&self, column: &str) -> Result<Vec<u8>, sqlx::Error>;
-    /// An instant, where there is one.
-    fn instant(&self, column: &str) -> Result<Option<DateTime<Utc>>, sqlx::Error>;
-}
-
-impl Values for SqliteRow {
-    fn text(&self, column: &str) -> Result<Option<String>, sqlx::Error> {
-        self.try_get(column)
-    }
-
-    fn whole(&self, column: &str) -> Result<Option<i64>, sqlx::Error> {
-        self.try_get(column)
-    }
-
-    fn flag(&self, column: &str) -> Result<bool, sqlx::Error> {
-        self.try_get(column)
-    }
-
-    fn bytes(&self, column: &str) -> Result<Vec<u8>, sqlx::Error> {
-        self.try_get(column)
-    }
-
-    fn instant(&self, column: &str) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
-        let Some(millis) = self.try_get(column)? else {
-            return Ok(None);
-        };
-        let none = || sqlx::Error::Decode(format!("`{millis}` is no instant").into());
-        instant(millis).map(Some).ok_or_else(none)
-    }
-}
-
-impl Values for PgRow {
-    fn text(&self, column: &str) -> Result<Option<String>, sqlx::Error> {
-        self.try_get(column)
-    }
-
-    fn whole(&self, column: &str) -> Result<Option<i64>, sqlx::Error> {
-        self.try_get(column)
-    }
-
-    fn flag(&self, column: &str) -> Result<bool, sqlx::Error> {
-        self.try_get(column)
-    }
-
-    fn bytes(&self, column: &str) -> Result<Vec<u8>, sqlx::Error> {
-        self.try_get(column)
-    }
-
-    fn instant(&self, column: &str) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
-        let found: Option<DateTime<Utc>> = self.try_get(column)?;
-        Ok(found.and_then(|found| instant(millis(found))))
-    }
-}
-
-/// A value as the caller wants it.
-pub trait Value: Sized {
-    /// The value of that column.
-    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error>;
-}
-
-impl Value for Option<String> {
-    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error> {
-        row.text(column)
-    }
-}
-
-impl Value for String {
-    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error> {
-        row.text(column)?.ok_or_else(nothing)
-    }
-}
-
-impl Value for Option<i64> {
-    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error> {
-        row.whole(column)
-    }
-}
-
-impl Value for i64 {
-    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error> {
-        row.whole(column)?.ok_or_else(nothing)
-    }
-}
-
-impl Value for bool {
-    fn of(row: &dyn Values, column: &str) -> Result<Self, sqlx::Error> {
-        row.flag(column)
-    }
-}
-
-fn nothing() -> sqlx::Error {
-    sqlx::Error::Decode("there is nothing in it".into())
 }
 
 /// A row of a named table.
@@ -385,26 +281,6 @@ pub fn outbox_entry<R: Values>(row: &R) -> Result<OutboxEntry, StoreError> {
             raw: columns.value("raw")?,
         },
     })
-}
-
-/// Which failures pass by themselves. The messages of the database name tables and columns, never values.
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        match &error {
-            sqlx::Error::Io(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => Self::Unavailable(error.to_string()),
-            sqlx::Error::Database(cause) if passes(cause.as_ref()) => Self::Unavailable(error.to_string()),
-            _ => Self::Failed(error.to_string()),
-        }
-    }
-}
-
-/// Busy, locked, out of memory, read-only, I/O error, full, cannot open (SQLite's primary result codes).
-fn passes(cause: &dyn sqlx::error::DatabaseError) -> bool {
-    let code = cause.code().and_then(|code| code.parse::<i32>().ok());
-    code.is_some_and(|code| matches!(code & 0xff, 5 | 6 | 7 | 8 | 10 | 13 | 14))
 }
 
 #[cfg(test)]

@@ -3,6 +3,38 @@
 //!
 //! Editors and judges here return decisions that the test prepared: they are inputs of the store.
 
+/// Every sentence is a test on SQLite; on PostgreSQL those of a file share a server, each with a database of its own.
+macro_rules! contract {
+    ($($sentence:ident),+ $(,)?) => {
+        mod sqlite {
+            $(
+                #[tokio::test]
+                async fn $sentence() {
+                    super::$sentence(&crate::store::Base::Sqlite).await;
+                }
+            )+
+        }
+
+        #[tokio::test]
+        async fn postgres() {
+            let base = crate::store::Base::postgres().await;
+            let mut broken = Vec::new();
+            let sentences = tokio::task::LocalSet::new();
+            let read = sentences.run_until(async {
+                $(
+                    let own = base.clone();
+                    let sentence = tokio::task::spawn_local(async move { $sentence(&own).await });
+                    if sentence.await.is_err() {
+                        broken.push(stringify!($sentence));
+                    }
+                )+
+            });
+            read.await;
+            assert!(broken.is_empty(), "on PostgreSQL: {broken:#?}");
+        }
+    };
+}
+
 mod changes;
 mod claims;
 mod fire;
@@ -14,6 +46,7 @@ mod rescue;
 mod settle;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -47,6 +80,9 @@ use carillon::store::Settlement;
 use carillon::store::Store;
 use carillon::store::Succession;
 use carillon::store::Verdict;
+use carillon::store::postgres;
+use carillon::store::postgres::PostgresStore;
+use carillon::store::postgres::Time;
 use carillon::store::sqlite::Options;
 use carillon::store::sqlite::SqliteStore;
 use carillon::trigger::AlarmIdentity;
@@ -66,17 +102,41 @@ use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 use sqlx::Connection;
+use sqlx::PgConnection;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
+
+use crate::harness::postgres::Postgres;
+
+/// On which database a sentence is tried.
+#[derive(Debug, Clone)]
+pub enum Base {
+    Sqlite,
+    Postgres(Arc<Postgres>),
+}
+
+impl Base {
+    /// A server for the sentences of one file.
+    pub async fn postgres() -> Self {
+        Self::Postgres(Arc::new(Postgres::start().await))
+    }
+}
 
 /// A store with a clock that stands at minute 0, an owner `ada`, and a session.
 pub struct Stage {
     pub store: Arc<dyn Store>,
     pub clock: Arc<ManualClock>,
     pub session: SessionId,
-    pub path: PathBuf,
+    /// Where the rows are: the file, or the address of the database.
+    place: Where,
     /// Deleted when the test ends.
     pub folder: tempfile::TempDir,
+}
+
+/// Where the rows of a stage are.
+enum Where {
+    File(PathBuf),
+    Server(String),
 }
 
 /// What a crash leaves.
@@ -92,20 +152,47 @@ impl Remains {
 }
 
 impl Stage {
+    /// One on SQLite.
     pub async fn new() -> Self {
+        Self::on(&Base::Sqlite).await
+    }
+
+    pub async fn on(base: &Base) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("carillon.db");
         let clock = Arc::new(ManualClock::at(minute(0)));
-        let store = SqliteStore::open(&path, Arc::clone(&clock) as Arc<dyn Clock>, Options::default());
-        let store: Arc<dyn Store> = Arc::new(store.await.expect("a new store opens"));
+        let shared = Arc::clone(&clock) as Arc<dyn Clock>;
+        let (store, place): (Arc<dyn Store>, _) = match base {
+            Base::Sqlite => {
+                let path = folder.path().join("carillon.db");
+                let store = SqliteStore::open(&path, shared, Options::default()).await;
+                (Arc::new(store.expect("a new store opens")), Where::File(path))
+            }
+            Base::Postgres(server) => {
+                let url = server.database().await;
+                let options = postgres::Options {
+                    time: Time::Given(shared),
+                    ..postgres::Options::default()
+                };
+                let store = PostgresStore::open(&url, options).await;
+                (Arc::new(store.expect("a new store opens")), Where::Server(url))
+            }
+        };
         store.put_owner(&owner("ada")).await.expect("an owner is stored");
         let (session, _) = store.begin_session("node-a", &rules()).await.expect("a session");
         Self {
             store,
             clock,
             session,
-            path,
+            place,
             folder,
+        }
+    }
+
+    /// The file of a stage on SQLite.
+    pub fn path(&self) -> &Path {
+        match &self.place {
+            Where::File(path) => path,
+            Where::Server(url) => panic!("{url} is no file"),
         }
     }
 
@@ -117,17 +204,45 @@ impl Stage {
         }
     }
 
-    /// Does to the rows what no verb does.
-    pub async fn damage(&self, statement: &'static str) {
-        let options = SqliteConnectOptions::new().filename(&self.path);
-        let mut conn = SqliteConnection::connect_with(&options)
-            .await
-            .expect("the file opens");
-        sqlx::query(statement)
-            .execute(&mut conn)
-            .await
-            .expect("the statement is right");
-        conn.close().await.expect("the file closes");
+    /// Does to the rows what no verb does. An instant that is none is written as the largest number.
+    pub async fn damage(&self, statement: &str) {
+        match &self.place {
+            Where::File(path) => {
+                let options = SqliteConnectOptions::new().filename(path);
+                let conn = SqliteConnection::connect_with(&options).await;
+                let mut conn = conn.expect("the file opens");
+                let done = sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
+                    .execute(&mut conn)
+                    .await;
+                done.expect("the statement is right");
+                conn.close().await.expect("the file closes");
+            }
+            Where::Server(url) => {
+                let statement = statement.replace("9223372036854775807", "'infinity'");
+                let mut conn = PgConnection::connect(url).await.expect("it answers");
+                let done = sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
+                    .execute(&mut conn)
+                    .await;
+                done.expect("the statement is right");
+                conn.close().await.expect("it closes");
+            }
+        }
+    }
+
+    /// From now on the database refuses to write such rows.
+    pub async fn poison(&self, verb: &str, table: &str, condition: &str) {
+        let trigger = format!("CREATE TRIGGER poison BEFORE {verb} ON {table}");
+        self.damage(&match &self.place {
+            Where::File(_) => {
+                format!("{trigger} WHEN {condition} BEGIN SELECT raise(ABORT, 'poison'); END")
+            }
+            Where::Server(_) => format!(
+                "CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS
+                     $$ BEGIN RAISE EXCEPTION 'poison'; END $$;
+                 {trigger} FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION poison()"
+            ),
+        })
+        .await;
     }
 
     pub fn pass(&self, minutes: u64) {

@@ -10,7 +10,8 @@ enum Order {
     High,
 }
 
-/// The text of an iCalendar object, with `\n` somewhere if it has lines at all.
+/// The text of an iCalendar object, with `\n` somewhere if it has lines at all. It holds no NUL, which is allowed nowhere
+/// in iCalendar and which not every database can keep.
 pub fn decode(bytes: &[u8]) -> String {
     let text = match bytes {
         [0xff, 0xfe, rest @ ..] => utf16(rest, Order::Low),
@@ -20,11 +21,12 @@ pub fn decode(bytes: &[u8]) -> String {
         [0, second, ..] if second.is_ascii_alphabetic() => utf16(bytes, Order::High),
         _ => one_byte_or_utf8(bytes),
     };
-    if text.contains('\n') {
+    let lines = if text.contains('\n') {
         text
     } else {
         text.replace('\r', "\n")
-    }
+    };
+    lines.replace('\0', "\u{fffd}")
 }
 
 fn utf16(bytes: &[u8], order: Order) -> String {

@@ -90,7 +90,8 @@ pub async fn alarms(
     let rows = sqlx::query(
         "-- alarms
          SELECT a.*
-         FROM json_each(?1) AS j CROSS JOIN alarm AS a ON a.owner = j.value ->> 0 AND a.event_uid = j.value ->> 1",
+         FROM json_each(?1) AS j CROSS JOIN alarm AS a ON a.owner = j.value ->> 0 AND a.event_uid = j.value ->> 1
+         ORDER BY a.identity, a.channel, a.recipient",
     )
     .bind(listed(keys))
     .fetch_all(conn)

@@ -23,13 +23,15 @@ use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Reason;
 
-/// Frees lapsed claims among the first `limit` rows of the due index.
+/// Frees lapsed claims: all that dead sessions have claimed, and what else lapsed among the first `limit` rows of the
+/// due index.
 pub async fn rescue(
     conn: &mut SqliteConnection,
     rules: &RescueRules,
     limit: u32,
     now: DateTime<Utc>,
 ) -> Result<Rescued, StoreError> {
+    let dead_session = free_dead(conn, rules, now).await?;
     let rows = sqlx::query(
         "-- rescue
          SELECT t.id, t.state, t.channel, t.withdrawn, t.due_at, t.processed, t.attempt_token, t.attempt_started,
@@ -52,7 +54,33 @@ pub async fn rescue(
             Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?,
         }
     }
-    put_right(conn, &lapsed, now).await
+    let rescued = put_right(conn, &lapsed, now).await?;
+    Ok(Rescued {
+        dead_session: rescued.dead_session + dead_session,
+        ..rescued
+    })
+}
+
+/// Gives back at once, and all together, what sessions have claimed that show no sign of life. What they are sending is
+/// left until nobody can be sending it any more.
+async fn free_dead(
+    conn: &mut SqliteConnection,
+    rules: &RescueRules,
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let done = sqlx::query(
+        "-- rescue: free dead
+         UPDATE alarm_trigger
+         SET state = 'planned', processed = NULL, session = NULL, generation = generation + 1
+         WHERE state = 'claimed' AND id IN (
+             SELECT t.id FROM session AS dead CROSS JOIN alarm_trigger AS t
+                 ON t.due_at <= dead.held_until AND t.session = dead.id AND t.state = 'claimed'
+             WHERE dead.beat_at < ?1)",
+    )
+    .bind(millis(now - rules.dead_after))
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
 }
 
 /// Frees all that a session held whose process is known to be gone.

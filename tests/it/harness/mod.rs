@@ -9,6 +9,7 @@ pub mod api;
 pub mod calendar;
 pub mod node;
 pub mod postfix;
+pub mod postgres;
 pub mod sink;
 pub mod smtp_sink;
 

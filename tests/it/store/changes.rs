@@ -20,6 +20,7 @@ use carillon::trigger::TriggerId;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
 
+use crate::store::Base;
 use crate::store::Prepared;
 use crate::store::Stage;
 use crate::store::delete;
@@ -36,6 +37,35 @@ use crate::store::retry;
 use crate::store::sent;
 use crate::store::wish;
 
+contract! {
+    a_copy_comes_back_as_it_was_put,
+    the_editor_sees_what_is_stored_and_then_the_group_as_it_reads_now,
+    a_change_that_is_not_news_does_nothing,
+    an_unknown_owner_spoils_its_own_change_alone,
+    a_deletion_leaves_a_tombstone_without_the_text_and_with_the_last_version,
+    a_deletion_of_what_was_never_seen_is_applied_and_remembered,
+    what_was_deleted_can_be_put_again,
+    a_put_that_changes_the_uid_touches_both_groups,
+    what_becomes_of_a_group_is_told_by_its_last_change,
+    a_trigger_that_exists_already_stays_as_it_is,
+    planned_and_claimed_triggers_are_withdrawn_without_a_trace,
+    a_trigger_that_is_being_sent_is_only_marked_withdrawn_and_then_recorded,
+    a_withdrawn_trigger_is_not_retried,
+    a_trigger_withdrawn_in_mid_send_and_owed_again_is_retried,
+    what_is_due_soon_is_claimed_in_the_transaction_of_the_change,
+    nothing_is_claimed_for_a_session_that_is_gone,
+    wishes_are_kept_as_the_edit_says_and_others_forgotten,
+    a_deadline_is_adjusted_and_the_claim_kept,
+    a_firing_can_be_recorded_without_a_trigger_and_an_existing_row_stays,
+    a_copy_is_set_aside_and_taken_back,
+    moved_away_and_back_sends_nothing_again,
+    every_outcome_with_a_hand_over_blocks_planning_again_and_no_other_does,
+    what_becomes_of_a_trigger_planned_again_replaces_its_history,
+    hand_overs_are_listed_an_hour_back_and_as_far_as_the_wishes_were_served,
+    two_copies_of_one_event_are_one_group_and_owe_one_trigger,
+    groups_are_edited_again_page_by_page,
+}
+
 fn near(stage: &Stage) -> NearClaim {
     NearClaim {
         session: stage.session,
@@ -50,9 +80,8 @@ fn withdrawing(triggers: &[NewTrigger]) -> Edit {
     }
 }
 
-#[tokio::test]
-async fn a_copy_comes_back_as_it_was_put() {
-    let stage = Stage::new().await;
+async fn a_copy_comes_back_as_it_was_put(base: &Base) {
+    let stage = Stage::on(base).await;
     let mut change = put("e");
     change.version = Some(Version("7".into()));
 
@@ -70,9 +99,8 @@ async fn a_copy_comes_back_as_it_was_put() {
     assert_eq!((copy.deleted_at, copy.changed_at), (None, minute(0)));
 }
 
-#[tokio::test]
-async fn the_editor_sees_what_is_stored_and_then_the_group_as_it_reads_now() {
-    let stage = Stage::new().await;
+async fn the_editor_sees_what_is_stored_and_then_the_group_as_it_reads_now(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 10)]).await;
     let editor = Prepared::all([]);
 
@@ -94,9 +122,8 @@ async fn the_editor_sees_what_is_stored_and_then_the_group_as_it_reads_now() {
     assert_eq!(groups[0].triggers.len(), 1);
 }
 
-#[tokio::test]
-async fn a_change_that_is_not_news_does_nothing() {
-    let stage = Stage::new().await;
+async fn a_change_that_is_not_news_does_nothing(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.put("e", Edit::default()).await;
     for acceptance in [
         Acceptance::Unchanged,
@@ -115,9 +142,8 @@ async fn a_change_that_is_not_news_does_nothing() {
     assert_eq!(stage.copy("e").await.expect("it is there").deleted_at, None);
 }
 
-#[tokio::test]
-async fn an_unknown_owner_spoils_its_own_change_alone() {
-    let stage = Stage::new().await;
+async fn an_unknown_owner_spoils_its_own_change_alone(base: &Base) {
+    let stage = Stage::on(base).await;
     let mut foreign = put("x");
     foreign.at.owner = OwnerId("bob".into());
     let editor = Prepared::with("e", planning(&[new("e", 10)]));
@@ -132,9 +158,8 @@ async fn an_unknown_owner_spoils_its_own_change_alone() {
     assert_eq!(results[1].as_ref().expect("it is applied").planned, 1);
 }
 
-#[tokio::test]
-async fn a_deletion_leaves_a_tombstone_without_the_text_and_with_the_last_version() {
-    let stage = Stage::new().await;
+async fn a_deletion_leaves_a_tombstone_without_the_text_and_with_the_last_version(base: &Base) {
+    let stage = Stage::on(base).await;
     let mut change = put("e");
     change.version = Some(Version("7".into()));
     let editor = Prepared::all([]);
@@ -155,9 +180,8 @@ async fn a_deletion_leaves_a_tombstone_without_the_text_and_with_the_last_versio
     assert!(groups[0].copies.is_empty());
 }
 
-#[tokio::test]
-async fn a_deletion_of_what_was_never_seen_is_applied_and_remembered() {
-    let stage = Stage::new().await;
+async fn a_deletion_of_what_was_never_seen_is_applied_and_remembered(base: &Base) {
+    let stage = Stage::on(base).await;
     let editor = Prepared::all([]);
 
     let results = stage
@@ -173,9 +197,8 @@ async fn a_deletion_of_what_was_never_seen_is_applied_and_remembered() {
     assert!(copy.deleted_at.is_some());
 }
 
-#[tokio::test]
-async fn what_was_deleted_can_be_put_again() {
-    let stage = Stage::new().await;
+async fn what_was_deleted_can_be_put_again(base: &Base) {
+    let stage = Stage::on(base).await;
     let editor = Prepared::all([]);
 
     stage
@@ -189,9 +212,8 @@ async fn what_was_deleted_can_be_put_again() {
     assert_eq!(group.copies[0].deleted_at, None);
 }
 
-#[tokio::test]
-async fn a_put_that_changes_the_uid_touches_both_groups() {
-    let stage = Stage::new().await;
+async fn a_put_that_changes_the_uid_touches_both_groups(base: &Base) {
+    let stage = Stage::on(base).await;
     let (before, after) = (new("old", 10), new("young", 10));
     stage.plan("old", std::slice::from_ref(&before)).await;
     let editor = Prepared::all([
@@ -212,9 +234,8 @@ async fn a_put_that_changes_the_uid_touches_both_groups() {
     assert!(stage.trigger(&after).await.is_some());
 }
 
-#[tokio::test]
-async fn what_becomes_of_a_group_is_told_by_its_last_change() {
-    let stage = Stage::new().await;
+async fn what_becomes_of_a_group_is_told_by_its_last_change(base: &Base) {
+    let stage = Stage::on(base).await;
     let editor = Prepared::all([
         ("e".to_owned(), planning(&[new("e", 10)])),
         ("f".to_owned(), planning(&[new("f", 10), new("f", 20)])),
@@ -233,9 +254,8 @@ async fn what_becomes_of_a_group_is_told_by_its_last_change() {
     assert_eq!(planned, [0, 2, 1]);
 }
 
-#[tokio::test]
-async fn a_trigger_that_exists_already_stays_as_it_is() {
-    let stage = Stage::new().await;
+async fn a_trigger_that_exists_already_stays_as_it_is(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 10);
     stage.plan("e", std::slice::from_ref(&trigger)).await;
     let claim = stage.claim().await[0];
@@ -247,9 +267,8 @@ async fn a_trigger_that_exists_already_stays_as_it_is() {
     assert_eq!((kept.state, kept.generation), (State::Claimed, claim.generation));
 }
 
-#[tokio::test]
-async fn planned_and_claimed_triggers_are_withdrawn_without_a_trace() {
-    let stage = Stage::new().await;
+async fn planned_and_claimed_triggers_are_withdrawn_without_a_trace(base: &Base) {
+    let stage = Stage::on(base).await;
     let (claimed, planned) = (new("e", 10), new("e", 50));
     stage.plan("e", &[claimed.clone(), planned.clone()]).await;
     stage.claim_until(20).await;
@@ -269,9 +288,8 @@ async fn planned_and_claimed_triggers_are_withdrawn_without_a_trace() {
     assert!(stage.history().await.is_empty());
 }
 
-#[tokio::test]
-async fn a_trigger_that_is_being_sent_is_only_marked_withdrawn_and_then_recorded() {
-    let stage = Stage::new().await;
+async fn a_trigger_that_is_being_sent_is_only_marked_withdrawn_and_then_recorded(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
 
@@ -287,9 +305,8 @@ async fn a_trigger_that_is_being_sent_is_only_marked_withdrawn_and_then_recorded
     assert!(stage.triggers("e").await.is_empty());
 }
 
-#[tokio::test]
-async fn a_withdrawn_trigger_is_not_retried() {
-    let stage = Stage::new().await;
+async fn a_withdrawn_trigger_is_not_retried(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
     stage.put("e", withdrawing(std::slice::from_ref(&trigger))).await;
@@ -303,9 +320,8 @@ async fn a_withdrawn_trigger_is_not_retried() {
     assert!(stage.triggers("e").await.is_empty());
 }
 
-#[tokio::test]
-async fn a_trigger_withdrawn_in_mid_send_and_owed_again_is_retried() {
-    let stage = Stage::new().await;
+async fn a_trigger_withdrawn_in_mid_send_and_owed_again_is_retried(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
     stage.put("e", withdrawing(std::slice::from_ref(&trigger))).await;
@@ -318,9 +334,8 @@ async fn a_trigger_withdrawn_in_mid_send_and_owed_again_is_retried() {
     assert!(matches!(settled, Settled::Retrying(_)));
 }
 
-#[tokio::test]
-async fn what_is_due_soon_is_claimed_in_the_transaction_of_the_change() {
-    let stage = Stage::new().await;
+async fn what_is_due_soon_is_claimed_in_the_transaction_of_the_change(base: &Base) {
+    let stage = Stage::on(base).await;
     let (soon, later) = (new("e", 35), new("e", 36));
 
     let changed = stage
@@ -345,9 +360,8 @@ async fn what_is_due_soon_is_claimed_in_the_transaction_of_the_change() {
     );
 }
 
-#[tokio::test]
-async fn nothing_is_claimed_for_a_session_that_is_gone() {
-    let stage = Stage::new().await;
+async fn nothing_is_claimed_for_a_session_that_is_gone(base: &Base) {
+    let stage = Stage::on(base).await;
     let gone = NearClaim {
         session: SessionId(4711),
         ..near(&stage)
@@ -358,9 +372,8 @@ async fn nothing_is_claimed_for_a_session_that_is_gone() {
     assert_eq!((changed.planned, changed.claimed.len()), (1, 0));
 }
 
-#[tokio::test]
-async fn wishes_are_kept_as_the_edit_says_and_others_forgotten() {
-    let stage = Stage::new().await;
+async fn wishes_are_kept_as_the_edit_says_and_others_forgotten(base: &Base) {
+    let stage = Stage::on(base).await;
     let mut other = wish("e");
     other.identity.0 = "alarm-2".into();
     let (first, second) = (
@@ -392,9 +405,8 @@ async fn wishes_are_kept_as_the_edit_says_and_others_forgotten() {
     assert_eq!(stage.group("e").await.expect("a group").alarms, [served]);
 }
 
-#[tokio::test]
-async fn a_deadline_is_adjusted_and_the_claim_kept() {
-    let stage = Stage::new().await;
+async fn a_deadline_is_adjusted_and_the_claim_kept(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 10);
     stage.plan("e", std::slice::from_ref(&trigger)).await;
     let claim = stage.claim().await[0];
@@ -423,9 +435,8 @@ fn missed(minutes: i64, outcome: Outcome) -> Record {
     }
 }
 
-#[tokio::test]
-async fn a_firing_can_be_recorded_without_a_trigger_and_an_existing_row_stays() {
-    let stage = Stage::new().await;
+async fn a_firing_can_be_recorded_without_a_trigger_and_an_existing_row_stays(base: &Base) {
+    let stage = Stage::on(base).await;
     let edit = |outcome| Edit {
         record: vec![missed(-60, outcome)],
         ..Edit::default()
@@ -446,9 +457,8 @@ async fn a_firing_can_be_recorded_without_a_trigger_and_an_existing_row_stays() 
     );
 }
 
-#[tokio::test]
-async fn a_copy_is_set_aside_and_taken_back() {
-    let stage = Stage::new().await;
+async fn a_copy_is_set_aside_and_taken_back(base: &Base) {
+    let stage = Stage::on(base).await;
     let edit = |reason: Option<&str>| Edit {
         quarantine: vec![(key("e"), reason.map(str::to_owned))],
         ..Edit::default()
@@ -470,9 +480,8 @@ async fn handed_over(stage: &Stage, trigger: &NewTrigger, outcome: Outcome) {
     stage.settle(done(claim, 7, outcome, Reason::None)).await;
 }
 
-#[tokio::test]
-async fn moved_away_and_back_sends_nothing_again() {
-    let stage = Stage::new().await;
+async fn moved_away_and_back_sends_nothing_again(base: &Base) {
+    let stage = Stage::on(base).await;
     let (here, there) = (new("e", 0), new("e", 60));
     handed_over(&stage, &here, Outcome::Sent).await;
     stage.plan("e", std::slice::from_ref(&there)).await;
@@ -486,10 +495,9 @@ async fn moved_away_and_back_sends_nothing_again() {
     assert_eq!((group.triggers.len(), group.handed_over), (0, vec![here.id()]));
 }
 
-#[tokio::test]
-async fn every_outcome_with_a_hand_over_blocks_planning_again_and_no_other_does() {
+async fn every_outcome_with_a_hand_over_blocks_planning_again_and_no_other_does(base: &Base) {
     for outcome in Outcome::ALL {
-        let stage = Stage::new().await;
+        let stage = Stage::on(base).await;
         let trigger = new("e", 0);
         handed_over(&stage, &trigger, outcome).await;
 
@@ -505,9 +513,8 @@ async fn every_outcome_with_a_hand_over_blocks_planning_again_and_no_other_does(
     }
 }
 
-#[tokio::test]
-async fn what_becomes_of_a_trigger_planned_again_replaces_its_history() {
-    let stage = Stage::new().await;
+async fn what_becomes_of_a_trigger_planned_again_replaces_its_history(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     handed_over(&stage, &trigger, Outcome::Failed).await;
     stage.plan("e", std::slice::from_ref(&trigger)).await;
@@ -521,9 +528,8 @@ async fn what_becomes_of_a_trigger_planned_again_replaces_its_history() {
     );
 }
 
-#[tokio::test]
-async fn hand_overs_are_listed_an_hour_back_and_as_far_as_the_wishes_were_served() {
-    let stage = Stage::new().await;
+async fn hand_overs_are_listed_an_hour_back_and_as_far_as_the_wishes_were_served(base: &Base) {
+    let stage = Stage::on(base).await;
     let old = new("e", -61);
     handed_over(&stage, &old, Outcome::Sent).await;
     assert!(stage.group("e").await.expect("a group").handed_over.is_empty());
@@ -536,9 +542,8 @@ async fn hand_overs_are_listed_an_hour_back_and_as_far_as_the_wishes_were_served
     assert_eq!(stage.group("e").await.expect("a group").handed_over, [old.id()]);
 }
 
-#[tokio::test]
-async fn two_copies_of_one_event_are_one_group_and_owe_one_trigger() {
-    let stage = Stage::new().await;
+async fn two_copies_of_one_event_are_one_group_and_owe_one_trigger(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 10);
     let editor = Prepared::with("e", planning(std::slice::from_ref(&trigger)));
     let second = Change {
@@ -563,9 +568,8 @@ async fn two_copies_of_one_event_are_one_group_and_owe_one_trigger() {
     assert_eq!((group.copies.len(), group.triggers.len()), (1, 1));
 }
 
-#[tokio::test]
-async fn groups_are_edited_again_page_by_page() {
-    let stage = Stage::new().await;
+async fn groups_are_edited_again_page_by_page(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.store.put_owner(&owner("bob")).await.expect("an owner");
     let mut foreign = put("a");
     foreign.at.owner = OwnerId("bob".into());

@@ -3,13 +3,22 @@
 use carillon::trigger::SessionId;
 use carillon::trigger::State;
 
+use crate::store::Base;
 use crate::store::Stage;
 use crate::store::minute;
 use crate::store::new;
 
-#[tokio::test]
-async fn what_is_due_is_claimed_in_order_and_only_once() {
-    let stage = Stage::new().await;
+contract! {
+    what_is_due_is_claimed_in_order_and_only_once,
+    claims_come_in_pages_after_a_cursor,
+    a_cursor_leaves_what_lies_before_it,
+    two_that_claim_at_once_share_without_overlap,
+    the_next_free_instant_is_that_of_a_free_trigger,
+    a_session_finds_what_it_holds_page_by_page,
+}
+
+async fn what_is_due_is_claimed_in_order_and_only_once(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 20), new("e", 10), new("e", 40)]).await;
 
     let claims = stage.claim_until(20).await;
@@ -23,9 +32,8 @@ async fn what_is_due_is_claimed_in_order_and_only_once() {
     assert_eq!(first.session, Some(stage.session));
 }
 
-#[tokio::test]
-async fn claims_come_in_pages_after_a_cursor() {
-    let stage = Stage::new().await;
+async fn claims_come_in_pages_after_a_cursor(base: &Base) {
+    let stage = Stage::on(base).await;
     let triggers: Vec<_> = (0..5).map(|uid| new(&format!("e{uid}"), 10)).collect();
     for trigger in &triggers {
         stage
@@ -48,9 +56,8 @@ async fn claims_come_in_pages_after_a_cursor() {
     assert_eq!(claimed, ids);
 }
 
-#[tokio::test]
-async fn a_cursor_leaves_what_lies_before_it() {
-    let stage = Stage::new().await;
+async fn a_cursor_leaves_what_lies_before_it(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 10), new("e", 20)]).await;
     let after = Some((minute(10), new("e", 10).id()));
 
@@ -63,9 +70,8 @@ async fn a_cursor_leaves_what_lies_before_it() {
     );
 }
 
-#[tokio::test]
-async fn two_that_claim_at_once_share_without_overlap() {
-    let stage = Stage::new().await;
+async fn two_that_claim_at_once_share_without_overlap(base: &Base) {
+    let stage = Stage::on(base).await;
     let triggers: Vec<_> = (0..50).map(|at| new("e", at)).collect();
     stage.plan("e", &triggers).await;
     let claim = || stage.store.claim_due(stage.session, minute(60), None, 30);
@@ -80,9 +86,8 @@ async fn two_that_claim_at_once_share_without_overlap() {
     );
 }
 
-#[tokio::test]
-async fn the_next_free_instant_is_that_of_a_free_trigger() {
-    let stage = Stage::new().await;
+async fn the_next_free_instant_is_that_of_a_free_trigger(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 10), new("e", 20)]).await;
     stage.claim_until(10).await;
 
@@ -92,9 +97,8 @@ async fn the_next_free_instant_is_that_of_a_free_trigger() {
     assert_eq!(next(20).await.expect("an answer"), None);
 }
 
-#[tokio::test]
-async fn a_session_finds_what_it_holds_page_by_page() {
-    let stage = Stage::new().await;
+async fn a_session_finds_what_it_holds_page_by_page(base: &Base) {
+    let stage = Stage::on(base).await;
     stage
         .plan("e", &[new("e", 10), new("e", 20), new("e", 30), new("e", 70)])
         .await;

@@ -17,6 +17,7 @@ use carillon::trigger::State;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
 
+use crate::store::Base;
 use crate::store::Decided;
 use crate::store::Stage;
 use crate::store::going_on;
@@ -33,13 +34,31 @@ use crate::store::sent;
 use crate::store::sms;
 use crate::store::wish;
 
+contract! {
+    a_claim_that_is_still_mine_is_moved_to_sending_under_the_token,
+    the_judge_sees_everything_as_it_is_now,
+    an_event_and_a_wish_that_are_gone_are_told_as_gone,
+    the_same_token_is_granted_again_without_judging_again,
+    another_token_is_not_granted_what_is_being_sent,
+    a_claim_that_was_lost_is_not_granted,
+    a_trigger_that_was_withdrawn_is_not_granted,
+    what_is_concluded_goes_to_history_without_being_sent,
+    a_series_goes_on_by_any_exit,
+    a_successor_that_is_near_is_claimed_at_once,
+    a_successor_that_exists_or_was_handed_over_is_not_planned_again,
+    hand_overs_after_an_old_place_are_told_however_old_they_are,
+    served_through_never_goes_back,
+    two_places_of_one_series_in_one_batch_serve_the_later_one,
+    what_was_stepped_over_is_one_row_with_a_count,
+    one_alarm_that_fires_leaves_its_siblings_alone,
+}
+
 fn is_empty(checked: &FireCheck) -> bool {
     checked.granted.is_empty() && checked.concluded.is_empty() && checked.claimed.is_empty()
 }
 
-#[tokio::test]
-async fn a_claim_that_is_still_mine_is_moved_to_sending_under_the_token() {
-    let stage = Stage::new().await;
+async fn a_claim_that_is_still_mine_is_moved_to_sending_under_the_token(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     stage.plan("e", std::slice::from_ref(&trigger)).await;
     let claims = stage.claim().await;
@@ -56,9 +75,8 @@ async fn a_claim_that_is_still_mine_is_moved_to_sending_under_the_token() {
     assert_eq!(checked.granted[0].trigger, stored);
 }
 
-#[tokio::test]
-async fn the_judge_sees_everything_as_it_is_now() {
-    let stage = Stage::new().await;
+async fn the_judge_sees_everything_as_it_is_now(base: &Base) {
+    let stage = Stage::on(base).await;
     let old = new("e", -5);
     stage.sending(&old, 6).await;
     let claim = stage.store.held_by(stage.session, minute(0), None, 1).await;
@@ -113,9 +131,8 @@ async fn the_judge_sees_everything_as_it_is_now() {
     );
 }
 
-#[tokio::test]
-async fn an_event_and_a_wish_that_are_gone_are_told_as_gone() {
-    let stage = Stage::new().await;
+async fn an_event_and_a_wish_that_are_gone_are_told_as_gone(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 0)]).await;
     let claims = stage.claim().await;
     // The copy moves to another UID, and the editor forgets the wish but leaves the trigger.
@@ -140,9 +157,8 @@ async fn an_event_and_a_wish_that_are_gone_are_told_as_gone() {
     assert_eq!(checked.concluded.len(), 1);
 }
 
-#[tokio::test]
-async fn the_same_token_is_granted_again_without_judging_again() {
-    let stage = Stage::new().await;
+async fn the_same_token_is_granted_again_without_judging_again(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 0)]).await;
     let claims = stage.claim().await;
     let first = stage.fire(&claims, 7, &going_on(Verdict::Send, 60)).await;
@@ -155,9 +171,8 @@ async fn the_same_token_is_granted_again_without_judging_again() {
     assert!(again.concluded.is_empty() && again.claimed.is_empty());
 }
 
-#[tokio::test]
-async fn another_token_is_not_granted_what_is_being_sent() {
-    let stage = Stage::new().await;
+async fn another_token_is_not_granted_what_is_being_sent(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 0)]).await;
     let claims = stage.claim().await;
     stage.fire(&claims, 7, &send()).await;
@@ -165,9 +180,8 @@ async fn another_token_is_not_granted_what_is_being_sent() {
     assert!(is_empty(&stage.fire(&claims, 8, &send()).await));
 }
 
-#[tokio::test]
-async fn a_claim_that_was_lost_is_not_granted() {
-    let stage = Stage::new().await;
+async fn a_claim_that_was_lost_is_not_granted(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 0)]).await;
     let old = stage.claim().await;
     stage.pass(6);
@@ -187,9 +201,8 @@ async fn a_claim_that_was_lost_is_not_granted() {
     assert_eq!(stage.fire(&newer, 7, &send()).await.granted.len(), 1);
 }
 
-#[tokio::test]
-async fn a_trigger_that_was_withdrawn_is_not_granted() {
-    let stage = Stage::new().await;
+async fn a_trigger_that_was_withdrawn_is_not_granted(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 0)]).await;
     let claims = stage.claim().await;
     let edit = Edit {
@@ -201,9 +214,8 @@ async fn a_trigger_that_was_withdrawn_is_not_granted() {
     assert!(is_empty(&stage.fire(&claims, 7, &send()).await));
 }
 
-#[tokio::test]
-async fn what_is_concluded_goes_to_history_without_being_sent() {
-    let stage = Stage::new().await;
+async fn what_is_concluded_goes_to_history_without_being_sent(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     stage.plan("e", std::slice::from_ref(&trigger)).await;
     let claims = stage.claim().await;
@@ -230,8 +242,7 @@ async fn what_is_concluded_goes_to_history_without_being_sent() {
     assert_eq!(history[0].handed_over_at, None);
 }
 
-#[tokio::test]
-async fn a_series_goes_on_by_any_exit() {
+async fn a_series_goes_on_by_any_exit(base: &Base) {
     for verdict in [
         Verdict::Send,
         Verdict::Conclude(Outcome::Expired, Reason::Late),
@@ -241,7 +252,7 @@ async fn a_series_goes_on_by_any_exit() {
         Verdict::Conclude(Outcome::Failed, Reason::NoAddress),
         Verdict::Conclude(Outcome::Missed, Reason::Outage),
     ] {
-        let stage = Stage::new().await;
+        let stage = Stage::on(base).await;
         stage.plan("e", &[new("e", 0)]).await;
         let claims = stage.claim().await;
 
@@ -254,9 +265,8 @@ async fn a_series_goes_on_by_any_exit() {
     }
 }
 
-#[tokio::test]
-async fn a_successor_that_is_near_is_claimed_at_once() {
-    let stage = Stage::new().await;
+async fn a_successor_that_is_near_is_claimed_at_once(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 0)]).await;
     let claims = stage.claim().await;
 
@@ -276,9 +286,8 @@ async fn a_successor_that_is_near_is_claimed_at_once() {
     assert_eq!(granted.len(), 1);
 }
 
-#[tokio::test]
-async fn a_successor_that_exists_or_was_handed_over_is_not_planned_again() {
-    let stage = Stage::new().await;
+async fn a_successor_that_exists_or_was_handed_over_is_not_planned_again(base: &Base) {
+    let stage = Stage::on(base).await;
     let early = new("e", 60);
     let claim = stage.sending(&early, 6).await;
     stage.settle(sent(claim, 6)).await;
@@ -292,9 +301,8 @@ async fn a_successor_that_exists_or_was_handed_over_is_not_planned_again() {
     assert_eq!(stage.triggers("e").await.len(), 1, "only what is being sent");
 }
 
-#[tokio::test]
-async fn hand_overs_after_an_old_place_are_told_however_old_they_are() {
-    let stage = Stage::new().await;
+async fn hand_overs_after_an_old_place_are_told_however_old_they_are(base: &Base) {
+    let stage = Stage::on(base).await;
     let early = new("e", -120);
     let claim = stage.sending(&early, 6).await;
     stage.settle(sent(claim, 6)).await;
@@ -306,9 +314,8 @@ async fn hand_overs_after_an_old_place_are_told_however_old_they_are() {
     assert_eq!(*checked.granted[0].handed_over, [early.id()]);
 }
 
-#[tokio::test]
-async fn served_through_never_goes_back() {
-    let stage = Stage::new().await;
+async fn served_through_never_goes_back(base: &Base) {
+    let stage = Stage::on(base).await;
     let mut edit = planning(&[new("e", 0)]);
     edit.alarms[0].served_through = Some(place(30));
     stage.put("e", edit).await;
@@ -320,9 +327,8 @@ async fn served_through_never_goes_back() {
     assert_eq!(alarm.served_through, Some(place(30)));
 }
 
-#[tokio::test]
-async fn two_places_of_one_series_in_one_batch_serve_the_later_one() {
-    let stage = Stage::new().await;
+async fn two_places_of_one_series_in_one_batch_serve_the_later_one(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 10), new("e", 20)]).await;
     let mut claims = stage.claim().await;
     claims.reverse();
@@ -333,9 +339,8 @@ async fn two_places_of_one_series_in_one_batch_serve_the_later_one() {
     assert_eq!(alarm.served_through, Some(place(20)));
 }
 
-#[tokio::test]
-async fn what_was_stepped_over_is_one_row_with_a_count() {
-    let stage = Stage::new().await;
+async fn what_was_stepped_over_is_one_row_with_a_count(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", -600)]).await;
     let claims = stage.claim().await;
     let judge = Decided(|candidate: &Candidate| Judgement {
@@ -369,9 +374,8 @@ async fn what_was_stepped_over_is_one_row_with_a_count() {
     assert!(stage.trigger(&new("e", 30)).await.is_some());
 }
 
-#[tokio::test]
-async fn one_alarm_that_fires_leaves_its_siblings_alone() {
-    let stage = Stage::new().await;
+async fn one_alarm_that_fires_leaves_its_siblings_alone(base: &Base) {
+    let stage = Stage::on(base).await;
     let sibling = sms(new("e", 5));
     stage.plan("e", &[new("e", 0), sibling.clone()]).await;
     let claims = stage.claim().await;

@@ -34,7 +34,7 @@ async fn open(path: &Path, clock: &Arc<ManualClock>) -> Result<SqliteStore, Stor
 async fn a_second_process_is_refused_with_the_cure() {
     let stage = Stage::new().await;
 
-    let refused = open(&stage.path, &stage.clock)
+    let refused = open(stage.path(), &stage.clock)
         .await
         .expect_err("the store is in use");
 
@@ -85,10 +85,12 @@ async fn what_was_committed_is_there_after_a_restart() {
 async fn the_schema_version_can_be_read_while_the_store_is_in_use() {
     let stage = Stage::new().await;
 
-    let version = sqlite::schema_version(&stage.path).await.expect("it can be read");
+    let version = sqlite::schema_version(stage.path())
+        .await
+        .expect("it can be read");
 
     assert_eq!(version, Some(sqlite::known_schema_version()));
-    let absent = sqlite::schema_version(&stage.path.with_extension("absent")).await;
+    let absent = sqlite::schema_version(&stage.path().with_extension("absent")).await;
     assert_eq!(absent.expect("nothing is no failure"), None);
 }
 

@@ -9,6 +9,7 @@ use carillon::trigger::TriggerId;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
 
+use crate::store::Base;
 use crate::store::Prepared;
 use crate::store::Stage;
 use crate::store::new;
@@ -17,6 +18,21 @@ use crate::store::put;
 use crate::store::rules;
 use crate::store::send;
 use crate::store::sent;
+
+contract! {
+    an_unreadable_trigger_does_not_shorten_a_page_of_claims,
+    an_unreadable_trigger_does_not_stop_a_fire_check,
+    an_unreadable_trigger_does_not_stop_a_rescue,
+    an_unreadable_trigger_does_not_stop_a_settle,
+    an_unreadable_trigger_does_not_stop_a_change,
+    an_unreadable_trigger_is_named_to_who_reads_its_group,
+    an_unreadable_event_spoils_its_own_change_alone,
+    a_copy_is_not_stored_without_its_triggers,
+    a_fire_check_that_cannot_be_written_is_split,
+    a_settlement_that_cannot_be_written_is_split_off,
+    a_row_whose_outcome_cannot_be_written_is_left_for_the_rescue,
+    a_complaint_about_an_owner_names_them_by_their_stand_in,
+}
 
 const UNREADABLE: Option<(Outcome, Reason)> = Some((Outcome::Failed, Reason::Unreadable));
 
@@ -27,9 +43,8 @@ async fn claimed(stage: &Stage) -> (Vec<Claimed>, TriggerId) {
     (stage.claim().await, new("bad", 1).id())
 }
 
-#[tokio::test]
-async fn an_unreadable_trigger_does_not_shorten_a_page_of_claims() {
-    let stage = Stage::new().await;
+async fn an_unreadable_trigger_does_not_shorten_a_page_of_claims(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("bad", &[new("bad", 1)]).await;
     stage.plan("good", &[new("good", 2), new("good", 3)]).await;
     stage
@@ -51,8 +66,7 @@ async fn an_unreadable_trigger_does_not_shorten_a_page_of_claims() {
     );
 }
 
-#[tokio::test]
-async fn an_unreadable_trigger_does_not_stop_a_fire_check() {
+async fn an_unreadable_trigger_does_not_stop_a_fire_check(base: &Base) {
     for damage in [
         "UPDATE alarm_trigger SET expires_at = 9223372036854775807 WHERE event_uid = 'bad'",
         "UPDATE alarm_trigger SET recipient = 'nobody' WHERE event_uid = 'bad'",
@@ -61,7 +75,7 @@ async fn an_unreadable_trigger_does_not_stop_a_fire_check() {
         "UPDATE alarm SET served_trigger_at = 9223372036854775807 WHERE event_uid = 'bad'",
         "UPDATE event SET changed_at = 9223372036854775807 WHERE uid = 'bad'",
     ] {
-        let stage = Stage::new().await;
+        let stage = Stage::on(base).await;
         let (claims, bad) = claimed(&stage).await;
         stage.damage(damage).await;
 
@@ -77,9 +91,8 @@ async fn an_unreadable_trigger_does_not_stop_a_fire_check() {
     }
 }
 
-#[tokio::test]
-async fn an_unreadable_trigger_does_not_stop_a_rescue() {
-    let stage = Stage::new().await;
+async fn an_unreadable_trigger_does_not_stop_a_rescue(base: &Base) {
+    let stage = Stage::on(base).await;
     let (_, bad) = claimed(&stage).await;
     stage
         .damage("UPDATE alarm_trigger SET state = 'lost' WHERE event_uid = 'bad'")
@@ -92,9 +105,8 @@ async fn an_unreadable_trigger_does_not_stop_a_rescue() {
     assert_eq!(stage.outcome(bad).await, UNREADABLE);
 }
 
-#[tokio::test]
-async fn an_unreadable_trigger_does_not_stop_a_settle() {
-    let stage = Stage::new().await;
+async fn an_unreadable_trigger_does_not_stop_a_settle(base: &Base) {
+    let stage = Stage::on(base).await;
     let (claims, bad) = claimed(&stage).await;
     stage.fire(&claims, 7, &send()).await;
     stage
@@ -115,9 +127,8 @@ async fn an_unreadable_trigger_does_not_stop_a_settle() {
     );
 }
 
-#[tokio::test]
-async fn an_unreadable_trigger_does_not_stop_a_change() {
-    let stage = Stage::new().await;
+async fn an_unreadable_trigger_does_not_stop_a_change(base: &Base) {
+    let stage = Stage::on(base).await;
     let (_, bad) = claimed(&stage).await;
     stage
         .damage("UPDATE alarm_trigger SET channel = 'pigeon' WHERE event_uid = 'bad'")
@@ -130,9 +141,8 @@ async fn an_unreadable_trigger_does_not_stop_a_change() {
     assert_eq!(stage.triggers("bad").await.len(), 1);
 }
 
-#[tokio::test]
-async fn an_unreadable_trigger_is_named_to_who_reads_its_group() {
-    let stage = Stage::new().await;
+async fn an_unreadable_trigger_is_named_to_who_reads_its_group(base: &Base) {
+    let stage = Stage::on(base).await;
     let (_, bad) = claimed(&stage).await;
     stage
         .damage("UPDATE alarm_trigger SET channel = 'pigeon' WHERE event_uid = 'bad'")
@@ -150,9 +160,8 @@ async fn an_unreadable_trigger_is_named_to_who_reads_its_group() {
     );
 }
 
-#[tokio::test]
-async fn an_unreadable_event_spoils_its_own_change_alone() {
-    let stage = Stage::new().await;
+async fn an_unreadable_event_spoils_its_own_change_alone(base: &Base) {
+    let stage = Stage::on(base).await;
     claimed(&stage).await;
     stage
         .damage("UPDATE event SET changed_at = 9223372036854775807 WHERE uid = 'bad'")
@@ -172,9 +181,8 @@ async fn an_unreadable_event_spoils_its_own_change_alone() {
     assert_eq!(results[1].as_ref().expect("it is applied").planned, 1);
 }
 
-#[tokio::test]
-async fn a_copy_is_not_stored_without_its_triggers() {
-    let stage = Stage::new().await;
+async fn a_copy_is_not_stored_without_its_triggers(base: &Base) {
+    let stage = Stage::on(base).await;
     claimed(&stage).await;
     stage
         .damage("UPDATE alarm SET channel = 'pigeon' WHERE event_uid = 'bad'")
@@ -196,15 +204,11 @@ async fn a_copy_is_not_stored_without_its_triggers() {
     assert_eq!(results[1].as_ref().expect("it is applied").planned, 1);
 }
 
-#[tokio::test]
-async fn a_fire_check_that_cannot_be_written_is_split() {
-    let stage = Stage::new().await;
+async fn a_fire_check_that_cannot_be_written_is_split(base: &Base) {
+    let stage = Stage::on(base).await;
     let (claims, bad) = claimed(&stage).await;
     stage
-        .damage(
-            "CREATE TRIGGER poison BEFORE UPDATE ON alarm_trigger WHEN NEW.event_uid = 'bad'
-             BEGIN SELECT raise(ABORT, 'poison'); END",
-        )
+        .poison("UPDATE", "alarm_trigger", "NEW.event_uid = 'bad'")
         .await;
 
     let checked = stage.fire(&claims, 7, &send()).await;
@@ -213,17 +217,11 @@ async fn a_fire_check_that_cannot_be_written_is_split() {
     assert_eq!(stage.outcome(bad).await, UNREADABLE);
 }
 
-#[tokio::test]
-async fn a_settlement_that_cannot_be_written_is_split_off() {
-    let stage = Stage::new().await;
+async fn a_settlement_that_cannot_be_written_is_split_off(base: &Base) {
+    let stage = Stage::on(base).await;
     let (claims, bad) = claimed(&stage).await;
     stage.fire(&claims, 7, &send()).await;
-    stage
-        .damage(
-            "CREATE TRIGGER poison BEFORE INSERT ON outbox WHEN NEW.subject = 'poison'
-             BEGIN SELECT raise(ABORT, 'poison'); END",
-        )
-        .await;
+    stage.poison("INSERT", "outbox", "NEW.subject = 'poison'").await;
     let mut poisoned = sent(claims[0], 7);
     if let carillon::store::AttemptEnd::Done { kept, .. } = &mut poisoned.end {
         *kept = Some(KeptMessage {
@@ -244,17 +242,11 @@ async fn a_settlement_that_cannot_be_written_is_split_off() {
     );
 }
 
-#[tokio::test]
-async fn a_row_whose_outcome_cannot_be_written_is_left_for_the_rescue() {
-    let stage = Stage::new().await;
+async fn a_row_whose_outcome_cannot_be_written_is_left_for_the_rescue(base: &Base) {
+    let stage = Stage::on(base).await;
     let (claims, _) = claimed(&stage).await;
     stage.fire(&claims, 7, &send()).await;
-    stage
-        .damage(
-            "CREATE TRIGGER poison BEFORE INSERT ON delivery WHEN NEW.event_uid = 'bad'
-             BEGIN SELECT raise(ABORT, 'poison'); END",
-        )
-        .await;
+    stage.poison("INSERT", "delivery", "NEW.event_uid = 'bad'").await;
 
     let settled = stage
         .store
@@ -266,9 +258,8 @@ async fn a_row_whose_outcome_cannot_be_written_is_left_for_the_rescue() {
     assert!(stage.triggers("good").await.is_empty());
 }
 
-#[tokio::test]
-async fn a_complaint_about_an_owner_names_them_by_their_stand_in() {
-    let stage = Stage::new().await;
+async fn a_complaint_about_an_owner_names_them_by_their_stand_in(base: &Base) {
+    let stage = Stage::on(base).await;
     stage
         .damage("UPDATE owner SET muted = 'everything' WHERE id = 'ada'")
         .await;

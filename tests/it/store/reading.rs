@@ -10,6 +10,7 @@ use carillon::trigger::TriggerId;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
 
+use crate::store::Base;
 use crate::store::Prepared;
 use crate::store::Stage;
 use crate::store::delete;
@@ -19,6 +20,18 @@ use crate::store::new;
 use crate::store::owner;
 use crate::store::put;
 use crate::store::sent;
+
+contract! {
+    history_is_listed_newest_first_and_page_by_page,
+    history_is_found_by_owner_event_outcome_and_time,
+    the_outbox_is_listed_newest_first_and_page_by_page,
+    the_backlog_counts_the_head_of_the_due_index,
+    the_janitor_deletes_what_is_old_and_no_more_than_it_may,
+    the_janitor_forgets_old_tombstones_and_keeps_events,
+    what_is_remembered_is_the_last_value,
+    who_holds_a_copy_is_told_in_pages_and_without_reading_the_copies,
+    who_deleted_their_copy_holds_none,
+}
 
 /// Sends one reminder a minute, and keeps its message.
 async fn send_each_minute(stage: &Stage, uids: &[&str]) -> Vec<TriggerId> {
@@ -57,9 +70,8 @@ fn query() -> HistoryQuery {
     }
 }
 
-#[tokio::test]
-async fn history_is_listed_newest_first_and_page_by_page() {
-    let stage = Stage::new().await;
+async fn history_is_listed_newest_first_and_page_by_page(base: &Base) {
+    let stage = Stage::on(base).await;
     let ids = send_each_minute(&stage, &["a", "b", "c"]).await;
     for owner in [None, Some(OwnerId("ada".into()))] {
         let query = HistoryQuery {
@@ -75,9 +87,8 @@ async fn history_is_listed_newest_first_and_page_by_page() {
     }
 }
 
-#[tokio::test]
-async fn history_is_found_by_owner_event_outcome_and_time() {
-    let stage = Stage::new().await;
+async fn history_is_found_by_owner_event_outcome_and_time(base: &Base) {
+    let stage = Stage::on(base).await;
     let ids = send_each_minute(&stage, &["a", "b"]).await;
     let failed = new("c", 0);
     let claim = stage.sending(&failed, 9).await;
@@ -113,9 +124,8 @@ async fn history_is_found_by_owner_event_outcome_and_time() {
     assert_eq!(listed(&stage, lately).await, [ids[1]]);
 }
 
-#[tokio::test]
-async fn the_outbox_is_listed_newest_first_and_page_by_page() {
-    let stage = Stage::new().await;
+async fn the_outbox_is_listed_newest_first_and_page_by_page(base: &Base) {
+    let stage = Stage::on(base).await;
     let ids = send_each_minute(&stage, &["a", "b", "c"]).await;
     let ada = OwnerId("ada".into());
     for owner in [None, Some(&ada)] {
@@ -137,9 +147,8 @@ async fn the_outbox_is_listed_newest_first_and_page_by_page() {
     );
 }
 
-#[tokio::test]
-async fn the_backlog_counts_the_head_of_the_due_index() {
-    let stage = Stage::new().await;
+async fn the_backlog_counts_the_head_of_the_due_index(base: &Base) {
+    let stage = Stage::on(base).await;
     stage
         .plan("e", &[new("e", 1), new("e", 2), new("e", 20), new("e", 90)])
         .await;
@@ -157,13 +166,12 @@ async fn the_backlog_counts_the_head_of_the_due_index() {
 
     let bounded = stage.store.backlog(minute(30), 1).await.expect("a count");
     assert_eq!((bounded.planned, bounded.claimed), (0, 1));
-    let empty = Stage::new().await.store.backlog(minute(30), 9).await;
+    let empty = Stage::on(base).await.store.backlog(minute(30), 9).await;
     assert_eq!(empty.expect("a count"), Backlog::default());
 }
 
-#[tokio::test]
-async fn the_janitor_deletes_what_is_old_and_no_more_than_it_may() {
-    let stage = Stage::new().await;
+async fn the_janitor_deletes_what_is_old_and_no_more_than_it_may(base: &Base) {
+    let stage = Stage::on(base).await;
     let ids = send_each_minute(&stage, &["a", "b", "c"]).await;
     let retention = |limit| Retention {
         history_before: minute(3),
@@ -181,9 +189,8 @@ async fn the_janitor_deletes_what_is_old_and_no_more_than_it_may() {
     assert_eq!(stage.store.outbox(None, None, 9).await.expect("a list").len(), 1);
 }
 
-#[tokio::test]
-async fn the_janitor_forgets_old_tombstones_and_keeps_events() {
-    let stage = Stage::new().await;
+async fn the_janitor_forgets_old_tombstones_and_keeps_events(base: &Base) {
+    let stage = Stage::on(base).await;
     let changes = [crate::store::put("kept"), delete("buried")];
     stage
         .store
@@ -205,9 +212,8 @@ async fn the_janitor_forgets_old_tombstones_and_keeps_events() {
     assert!(stage.store.beat(stage.session).await.expect("an answer"));
 }
 
-#[tokio::test]
-async fn what_is_remembered_is_the_last_value() {
-    let stage = Stage::new().await;
+async fn what_is_remembered_is_the_last_value(base: &Base) {
+    let stage = Stage::on(base).await;
     assert_eq!(
         stage.store.remembered("zone data").await.expect("an answer"),
         None
@@ -228,9 +234,8 @@ async fn what_is_remembered_is_the_last_value() {
     assert_eq!(remembered.as_deref(), Some("2026f"));
 }
 
-#[tokio::test]
-async fn who_holds_a_copy_is_told_in_pages_and_without_reading_the_copies() {
-    let stage = Stage::new().await;
+async fn who_holds_a_copy_is_told_in_pages_and_without_reading_the_copies(base: &Base) {
+    let stage = Stage::on(base).await;
     let editor = Prepared::all([]);
     for name in ["bob", "cyd"] {
         stage.store.put_owner(&owner(name)).await.expect("an owner");
@@ -262,9 +267,8 @@ async fn who_holds_a_copy_is_told_in_pages_and_without_reading_the_copies() {
     );
 }
 
-#[tokio::test]
-async fn who_deleted_their_copy_holds_none() {
-    let stage = Stage::new().await;
+async fn who_deleted_their_copy_holds_none(base: &Base) {
+    let stage = Stage::on(base).await;
     let editor = Prepared::all([]);
     let changes = [put("e"), delete("e")];
     stage

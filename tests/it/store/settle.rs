@@ -11,6 +11,7 @@ use carillon::trigger::State;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
 
+use crate::store::Base;
 use crate::store::Stage;
 use crate::store::done;
 use crate::store::minute;
@@ -23,6 +24,26 @@ use crate::store::send;
 use crate::store::sent;
 use crate::store::sms;
 use crate::store::wish;
+
+contract! {
+    what_was_sent_goes_to_history_and_is_owed_no_more,
+    a_retry_keeps_the_claim_and_moves_the_due_instant,
+    an_attempt_that_does_not_count_burns_none,
+    a_retry_whose_answer_was_lost_is_told_again,
+    a_late_settle_after_a_new_claim_records_the_hand_over_and_withdraws_the_row,
+    a_late_settle_leaves_the_row_to_another_attempt_that_is_sending,
+    a_late_settle_that_handed_nothing_over_leaves_the_row_to_its_holder,
+    what_may_have_arrived_is_never_called_failed,
+    what_may_have_arrived_and_then_does_is_sent,
+    an_attempt_with_another_token_settles_nothing,
+    a_conflict_with_history_upgrades_it_and_never_downgrades,
+    a_conflict_does_not_stop_the_batch,
+    a_sending_row_whose_event_is_deleted_is_recorded_as_it_ends,
+    a_kept_message_is_in_the_outbox_with_its_history,
+    what_another_side_said_is_cut_to_what_history_keeps,
+    settlements_of_one_batch_are_taken_in_order,
+    a_retry_reaches_as_far_as_the_session_gives_back,
+}
 
 /// The attempt is taken for lost, and somebody claims the trigger again.
 async fn taken_over(stage: &Stage) -> Claimed {
@@ -48,9 +69,8 @@ fn keeping(mut settlement: Settlement) -> Settlement {
     settlement
 }
 
-#[tokio::test]
-async fn what_was_sent_goes_to_history_and_is_owed_no_more() {
-    let stage = Stage::new().await;
+async fn what_was_sent_goes_to_history_and_is_owed_no_more(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
     stage.pass(1);
@@ -75,9 +95,8 @@ async fn what_was_sent_goes_to_history_and_is_owed_no_more() {
     );
 }
 
-#[tokio::test]
-async fn a_retry_keeps_the_claim_and_moves_the_due_instant() {
-    let stage = Stage::new().await;
+async fn a_retry_keeps_the_claim_and_moves_the_due_instant(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
 
@@ -98,9 +117,8 @@ async fn a_retry_keeps_the_claim_and_moves_the_due_instant() {
     assert_eq!(stage.fire(&[again], 8, &send()).await.granted.len(), 1);
 }
 
-#[tokio::test]
-async fn an_attempt_that_does_not_count_burns_none() {
-    let stage = Stage::new().await;
+async fn an_attempt_that_does_not_count_burns_none(base: &Base) {
+    let stage = Stage::on(base).await;
     let claim = stage.sending(&new("e", 0), 7).await;
 
     stage.settle(retry(claim, 7, 5, false)).await;
@@ -108,9 +126,8 @@ async fn an_attempt_that_does_not_count_burns_none() {
     assert_eq!(stage.triggers("e").await[0].attempts, 0);
 }
 
-#[tokio::test]
-async fn a_retry_whose_answer_was_lost_is_told_again() {
-    let stage = Stage::new().await;
+async fn a_retry_whose_answer_was_lost_is_told_again(base: &Base) {
+    let stage = Stage::on(base).await;
     let claim = stage.sending(&new("e", 0), 7).await;
     let first = stage.settle(retry(claim, 7, 5, true)).await;
 
@@ -119,9 +136,8 @@ async fn a_retry_whose_answer_was_lost_is_told_again() {
     assert_eq!(stage.triggers("e").await[0].attempts, 1);
 }
 
-#[tokio::test]
-async fn a_late_settle_after_a_new_claim_records_the_hand_over_and_withdraws_the_row() {
-    let stage = Stage::new().await;
+async fn a_late_settle_after_a_new_claim_records_the_hand_over_and_withdraws_the_row(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
     let newer = taken_over(&stage).await;
@@ -136,9 +152,8 @@ async fn a_late_settle_after_a_new_claim_records_the_hand_over_and_withdraws_the
     assert!(stage.fire(&[newer], 8, &send()).await.granted.is_empty());
 }
 
-#[tokio::test]
-async fn a_late_settle_leaves_the_row_to_another_attempt_that_is_sending() {
-    let stage = Stage::new().await;
+async fn a_late_settle_leaves_the_row_to_another_attempt_that_is_sending(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
     let newer = taken_over(&stage).await;
@@ -164,9 +179,8 @@ async fn a_late_settle_leaves_the_row_to_another_attempt_that_is_sending() {
     );
 }
 
-#[tokio::test]
-async fn a_late_settle_that_handed_nothing_over_leaves_the_row_to_its_holder() {
-    let stage = Stage::new().await;
+async fn a_late_settle_that_handed_nothing_over_leaves_the_row_to_its_holder(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
     let newer = taken_over(&stage).await;
@@ -194,9 +208,8 @@ fn doubtful(mut settlement: Settlement) -> Settlement {
     settlement
 }
 
-#[tokio::test]
-async fn what_may_have_arrived_is_never_called_failed() {
-    let stage = Stage::new().await;
+async fn what_may_have_arrived_is_never_called_failed(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
     let again = stage.settle(doubtful(retry(claim, 7, 1, true))).await;
@@ -221,9 +234,8 @@ async fn what_may_have_arrived_is_never_called_failed() {
     assert!(stage.trigger(&trigger).await.is_none(), "it is owed no more");
 }
 
-#[tokio::test]
-async fn what_may_have_arrived_and_then_does_is_sent() {
-    let stage = Stage::new().await;
+async fn what_may_have_arrived_and_then_does_is_sent(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
     let again = stage.settle(doubtful(retry(claim, 7, 1, true))).await;
@@ -240,9 +252,8 @@ async fn what_may_have_arrived_and_then_does_is_sent() {
     );
 }
 
-#[tokio::test]
-async fn an_attempt_with_another_token_settles_nothing() {
-    let stage = Stage::new().await;
+async fn an_attempt_with_another_token_settles_nothing(base: &Base) {
+    let stage = Stage::on(base).await;
     let claim = stage.sending(&new("e", 0), 7).await;
 
     assert_eq!(stage.settle(retry(claim, 8, 5, true)).await, Settled::Lost);
@@ -250,9 +261,8 @@ async fn an_attempt_with_another_token_settles_nothing() {
     assert_eq!(stage.triggers("e").await[0].state, State::Sending);
 }
 
-#[tokio::test]
-async fn a_conflict_with_history_upgrades_it_and_never_downgrades() {
-    let stage = Stage::new().await;
+async fn a_conflict_with_history_upgrades_it_and_never_downgrades(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = sms(new("e", 0));
     let claim = stage.sending(&trigger, 7).await;
     stage.pass(3);
@@ -288,9 +298,8 @@ async fn a_conflict_with_history_upgrades_it_and_never_downgrades() {
     );
 }
 
-#[tokio::test]
-async fn a_conflict_does_not_stop_the_batch() {
-    let stage = Stage::new().await;
+async fn a_conflict_does_not_stop_the_batch(base: &Base) {
+    let stage = Stage::on(base).await;
     let (first, second) = (sms(new("e", 0)), new("f", 1));
     let claim = stage.sending(&first, 7).await;
     stage.pass(3);
@@ -303,14 +312,13 @@ async fn a_conflict_does_not_stop_the_batch() {
     assert_eq!(stage.history().await.len(), 2);
 }
 
-#[tokio::test]
-async fn a_sending_row_whose_event_is_deleted_is_recorded_as_it_ends() {
+async fn a_sending_row_whose_event_is_deleted_is_recorded_as_it_ends(base: &Base) {
     for (outcome, reason) in [
         (Outcome::Sent, Reason::None),
         (Outcome::Failed, Reason::Refused),
         (Outcome::InDoubt, Reason::ConnectionLost),
     ] {
-        let stage = Stage::new().await;
+        let stage = Stage::on(base).await;
         let trigger = new("e", 0);
         let claim = stage.sending(&trigger, 7).await;
         let edit = Edit {
@@ -335,9 +343,8 @@ async fn a_sending_row_whose_event_is_deleted_is_recorded_as_it_ends() {
     }
 }
 
-#[tokio::test]
-async fn a_kept_message_is_in_the_outbox_with_its_history() {
-    let stage = Stage::new().await;
+async fn a_kept_message_is_in_the_outbox_with_its_history(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger = new("e", 0);
     let claim = stage.sending(&trigger, 7).await;
 
@@ -352,9 +359,8 @@ async fn a_kept_message_is_in_the_outbox_with_its_history() {
     );
 }
 
-#[tokio::test]
-async fn what_another_side_said_is_cut_to_what_history_keeps() {
-    let stage = Stage::new().await;
+async fn what_another_side_said_is_cut_to_what_history_keeps(base: &Base) {
+    let stage = Stage::on(base).await;
     let claim = stage.sending(&new("e", 0), 7).await;
     let mut settlement = sent(claim, 7);
     if let AttemptEnd::Done { detail, .. } = &mut settlement.end {
@@ -366,9 +372,8 @@ async fn what_another_side_said_is_cut_to_what_history_keeps() {
     assert_eq!(stage.history().await[0].detail, "ä".repeat(500));
 }
 
-#[tokio::test]
-async fn settlements_of_one_batch_are_taken_in_order() {
-    let stage = Stage::new().await;
+async fn settlements_of_one_batch_are_taken_in_order(base: &Base) {
+    let stage = Stage::on(base).await;
     let (first, second) = (new("e", 0), new("f", 1));
     let mut claims = Vec::new();
     for (token, trigger) in [(7, &first), (8, &second)] {
@@ -394,9 +399,8 @@ async fn settlements_of_one_batch_are_taken_in_order() {
     assert_eq!(stage.history().await.len(), 2);
 }
 
-#[tokio::test]
-async fn a_retry_reaches_as_far_as_the_session_gives_back() {
-    let stage = Stage::new().await;
+async fn a_retry_reaches_as_far_as_the_session_gives_back(base: &Base) {
+    let stage = Stage::on(base).await;
     let trigger: NewTrigger = new("e", 0);
     stage.put("e", planning(std::slice::from_ref(&trigger))).await;
     let claims = stage.claim_until(1).await;

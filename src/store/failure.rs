@@ -1,0 +1,46 @@
+//! Which failures of a database pass by themselves, and which are to be repeated at once.
+
+use sqlx::error::DatabaseError;
+use sqlx::postgres::PgDatabaseError;
+
+use crate::store::StoreError;
+
+/// Which failures pass by themselves. The messages of the database name tables and columns, never values.
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::Io(_) => Self::Interrupted(error.to_string()),
+            sqlx::Error::Database(cause) if is_interrupted(cause.as_ref()) => {
+                Self::Interrupted(error.to_string())
+            }
+            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
+                Self::Unavailable(error.to_string())
+            }
+            sqlx::Error::Database(cause) if passes(cause.as_ref()) => Self::Unavailable(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Serialization failure, deadlock, lock or idle timeout, and connections that the server ends (SQLSTATE).
+fn is_interrupted(cause: &dyn DatabaseError) -> bool {
+    let server = cause.try_downcast_ref::<PgDatabaseError>();
+    server.is_some_and(|server| {
+        let code = server.code();
+        matches!(
+            code,
+            "40001" | "40P01" | "55P03" | "25P03" | "25P04" | "57P01" | "57P02"
+        ) || code.starts_with("08")
+    })
+}
+
+/// SQLite: busy, locked, out of memory, read-only, I/O error, full, cannot open (primary result codes). PostgreSQL:
+/// out of resources, starting up or shutting down, a statement that took too long, a server that is read-only.
+fn passes(cause: &dyn DatabaseError) -> bool {
+    if let Some(server) = cause.try_downcast_ref::<PgDatabaseError>() {
+        let code = server.code();
+        return code.starts_with("53") || code.starts_with("57") || code == "25006";
+    }
+    let code = cause.code().and_then(|code| code.parse::<i32>().ok());
+    code.is_some_and(|code| matches!(code & 0xff, 5 | 6 | 7 | 8 | 10 | 13 | 14))
+}

@@ -1,0 +1,258 @@
+//! The fire-check: the last look before anything leaves. The owners of series are shared, so that nobody changes their
+//! events meanwhile; then claims that are still the caller's are locked, read with everything that may decide about
+//! them, judged, and moved to `sending` or to history, with what follows them in their series, in one transaction and a
+//! few statements however many there are.
+
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+
+use chrono::DateTime;
+use chrono::Utc;
+use sqlx::PgConnection;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use crate::store::Claimed;
+use crate::store::FireCheck;
+use crate::store::Judge;
+use crate::store::StoreError;
+use crate::store::group::GroupKey;
+use crate::store::judged;
+use crate::store::judged::Attempt;
+use crate::store::judged::Judged;
+use crate::store::judged::Owed;
+use crate::store::judged::Surroundings;
+use crate::store::judged::group_of;
+use crate::store::postgres::claims;
+use crate::store::postgres::columns::Places;
+use crate::store::postgres::columns::Wishes;
+use crate::store::postgres::columns::ids;
+use crate::store::postgres::edits;
+use crate::store::postgres::groups;
+use crate::store::postgres::ledger;
+use crate::store::row;
+use crate::store::row::all;
+use crate::store::row::millis;
+use crate::trigger::NewTrigger;
+use crate::trigger::Place;
+use crate::trigger::TriggerId;
+use crate::trigger::Wish;
+
+/// Judges the claims and carries the judgement out. Where that cannot be written for all of them together, the caller
+/// tries each alone.
+pub async fn fire_check(
+    conn: &mut PgConnection,
+    claims: &[Claimed],
+    attempt: Attempt,
+    judge: &dyn Judge,
+) -> Result<FireCheck, StoreError> {
+    share_owners(conn, claims).await?;
+    let mine = mine(conn, claims, attempt).await?;
+    let surroundings = surroundings(conn, &mine, attempt.now).await?;
+    let mut judged = Judged::default();
+    for (trigger, alarm) in mine {
+        match surroundings.of(trigger, alarm) {
+            Ok(candidate) => judged.take(candidate, judge, attempt),
+            Err((id, complaint)) => ledger::set_aside(conn, &id.0, &complaint, attempt.now).await?,
+        }
+    }
+    write(conn, &judged, attempt).await?;
+    let claimed = succeed(conn, &judged, attempt).await?;
+    Ok(judged.told(claimed))
+}
+
+/// Holds off changes of the events whose next firing is about to be planned. The last firing of an alarm needs no lock:
+/// whatever alters it removes the trigger or raises its generation.
+async fn share_owners(conn: &mut PgConnection, claims: &[Claimed]) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- fire_check: share owners
+         SELECT 1 FROM owner
+         WHERE id = ANY(ARRAY(SELECT DISTINCT owner FROM alarm_trigger WHERE id = ANY($1) AND has_more))
+         ORDER BY id FOR SHARE",
+    )
+    .bind(ids(claims.iter().map(|claim| &claim.id)))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Those of the claims that are still the session's: claimed, or sending under this very attempt, whose answer was lost.
+async fn mine(
+    conn: &mut PgConnection,
+    claims: &[Claimed],
+    attempt: Attempt,
+) -> Result<Vec<Owed>, StoreError> {
+    let rows = sqlx::query(
+        "-- fire_check
+         SELECT t.*, a.owner IS NOT NULL AS wished, a.served_trigger_at, a.served_occurrence, a.served_repeat
+         FROM alarm_trigger AS t
+         LEFT JOIN alarm AS a
+             ON a.owner = t.owner AND a.event_uid = t.event_uid AND a.identity = t.identity
+             AND a.channel = t.channel AND a.recipient = t.recipient
+         WHERE t.id = ANY($1) AND t.session = $2
+           AND (t.state = 'claimed' OR (t.state = 'sending' AND t.attempt_token = $3))
+         ORDER BY t.id FOR UPDATE OF t",
+    )
+    .bind(ids(claims.iter().map(|claim| &claim.id)))
+    .bind(attempt.session.0)
+    .bind(attempt.token.0)
+    .fetch_all(&mut *conn)
+    .await?;
+    let claimed: HashMap<TriggerId, &Claimed> = claims.iter().map(|claim| (claim.id, claim)).collect();
+    let mut mine = Vec::with_capacity(rows.len());
+    for row in &rows {
+        match owed(row) {
+            Ok(owed) if is_as_claimed(&owed, &claimed) => mine.push(owed),
+            Ok(_) => {}
+            Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, attempt.now).await?,
+        }
+    }
+    Ok(mine)
+}
+
+fn is_as_claimed((trigger, _): &Owed, claimed: &HashMap<TriggerId, &Claimed>) -> bool {
+    claimed.get(&trigger.id).is_some_and(|claim| {
+        claim.generation == trigger.generation && millis(claim.due_at) == millis(trigger.due_at)
+    })
+}
+
+/// A wish that cannot be read spoils its trigger: to take it for gone would end its series without a word.
+fn owed(row: &PgRow) -> Result<Owed, StoreError> {
+    let wished: bool = row.try_get("wished")?;
+    let alarm = wished.then(|| row::alarm(row)).transpose()?;
+    Ok((row::trigger(row)?, alarm))
+}
+
+/// What surrounds triggers.
+async fn surroundings(
+    conn: &mut PgConnection,
+    owed: &[Owed],
+    now: DateTime<Utc>,
+) -> Result<Surroundings, StoreError> {
+    let triggers = || owed.iter().map(|(trigger, _)| trigger);
+    let keys: BTreeSet<GroupKey> = triggers().map(group_of).collect();
+    let since = judged::since(owed, now);
+    let since: Vec<_> = since.iter().map(|(key, since)| (key, *since)).collect();
+    Ok(Surroundings {
+        owners: groups::owners(conn, triggers().map(|trigger| &trigger.wish.owner)).await?,
+        copies: judged::shared(groups::copies(conn, &keys).await?),
+        handed_over: judged::shared(groups::handed_over(conn, &since).await?),
+    })
+}
+
+async fn write(conn: &mut PgConnection, judged: &Judged, attempt: Attempt) -> Result<(), StoreError> {
+    start_sending(conn, &judged.to_send, attempt).await?;
+    ledger::record_endings(conn, &judged.endings(), attempt.now).await?;
+    delete_claimed(conn, judged, attempt).await
+}
+
+/// Lets the series go on: what was served, what was stepped over, what is owed next.
+async fn succeed(
+    conn: &mut PgConnection,
+    judged: &Judged,
+    attempt: Attempt,
+) -> Result<Vec<Claimed>, StoreError> {
+    serve(conn, &judged.served).await?;
+    ledger::record_firings(conn, &judged.missed, attempt.now).await?;
+    let next: Vec<TriggerId> = judged.successors.iter().map(NewTrigger::id).collect();
+    await_settles(conn, &next).await?;
+    edits::insert_triggers(conn, &judged.successors).await?;
+    let until = attempt.now + attempt.near;
+    claims::claim_near(conn, attempt.session, &next, until, attempt.now).await
+}
+
+/// Lets a settle of one of these that is under way finish, so that its history is seen.
+async fn await_settles(conn: &mut PgConnection, triggers: &[TriggerId]) -> Result<(), StoreError> {
+    if triggers.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "-- fire_check: await settles
+         SELECT 1 FROM alarm_trigger WHERE id = ANY($1) ORDER BY id FOR UPDATE",
+    )
+    .bind(ids(triggers))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn start_sending(
+    conn: &mut PgConnection,
+    claims: &[(TriggerId, i64)],
+    attempt: Attempt,
+) -> Result<(), StoreError> {
+    if claims.is_empty() {
+        return Ok(());
+    }
+    // Their generations were compared when they were locked.
+    let done = sqlx::query(
+        "-- fire_check: send
+         UPDATE alarm_trigger SET state = 'sending', attempt_token = $2, attempt_started = $3
+         WHERE id = ANY($1) AND state = 'claimed' AND session = $4",
+    )
+    .bind(ids(claims.iter().map(|(id, _)| id)))
+    .bind(attempt.token.0)
+    .bind(attempt.now)
+    .bind(attempt.session.0)
+    .execute(conn)
+    .await?;
+    all(done.rows_affected(), claims.len(), "fire_check: send")
+}
+
+async fn delete_claimed(
+    conn: &mut PgConnection,
+    judged: &Judged,
+    attempt: Attempt,
+) -> Result<(), StoreError> {
+    if judged.concluded.is_empty() {
+        return Ok(());
+    }
+    let done = sqlx::query(
+        "-- fire_check: conclude
+         DELETE FROM alarm_trigger WHERE id = ANY($1) AND state = 'claimed' AND session = $2",
+    )
+    .bind(ids(judged.concluded.iter().map(|(trigger, ..)| &trigger.id)))
+    .bind(attempt.session.0)
+    .execute(conn)
+    .await?;
+    all(
+        done.rows_affected(),
+        judged.concluded.len(),
+        "fire_check: conclude",
+    )
+}
+
+/// Moves `served_through` forward, never back. A wish that is gone has nothing to move.
+async fn serve(conn: &mut PgConnection, served: &HashMap<Wish, Place>) -> Result<(), StoreError> {
+    if served.is_empty() {
+        return Ok(());
+    }
+    let mut served: Vec<(&Wish, &Place)> = served.iter().collect();
+    served.sort_unstable_by_key(|(wish, _)| *wish);
+    let wishes: Wishes = served.iter().map(|(wish, _)| *wish).collect();
+    let places: Places = served.iter().map(|(_, place)| Some(**place)).collect();
+    sqlx::query(
+        "-- fire_check: serve
+         UPDATE alarm AS a SET served_trigger_at = j.trigger_at, served_occurrence = j.occurrence,
+             served_repeat = j.repeat
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
+             $6::timestamptz[], $7::timestamptz[], $8::bigint[])
+             AS j (owner, event_uid, identity, channel, recipient, trigger_at, occurrence, repeat)
+         WHERE a.owner = j.owner COLLATE \"C\" AND a.event_uid = j.event_uid COLLATE \"C\"
+           AND a.identity = j.identity COLLATE \"C\" AND a.channel = j.channel COLLATE \"C\"
+           AND a.recipient = j.recipient COLLATE \"C\" AND a.owner = ANY($1) AND a.event_uid = ANY($2)
+           AND (a.served_trigger_at IS NULL OR (a.served_trigger_at, a.served_occurrence, a.served_repeat)
+               < (j.trigger_at, j.occurrence, j.repeat))",
+    )
+    .bind(wishes.owner)
+    .bind(wishes.event_uid)
+    .bind(wishes.identity)
+    .bind(wishes.channel)
+    .bind(wishes.recipient)
+    .bind(places.trigger_at)
+    .bind(places.occurrence)
+    .bind(places.repeat)
+    .execute(conn)
+    .await?;
+    Ok(())
+}

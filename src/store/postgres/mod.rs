@@ -1,0 +1,380 @@
+//! The store of a cluster: PostgreSQL, which any number of nodes may share.
+//!
+//! Transactions are READ COMMITTED and lock what they decide about: the owner's row for everything of theirs, then
+//! triggers in the order of their ids. What is locked is read again, so a decision is about what is there. A transaction
+//! that the database gives up in favour of others, or whose connection is lost, is repeated a few times; each of them
+//! may be, also where its commit was carried out and only the answer was lost.
+//!
+//! The clock by which claims are judged is the database's, asked in each transaction, so that nodes whose clocks differ
+//! judge alike.
+
+#[macro_use]
+mod transaction;
+
+mod changes;
+mod claims;
+mod columns;
+mod edits;
+mod fire;
+mod groups;
+mod ledger;
+mod open;
+mod owners;
+mod reading;
+mod rescue;
+mod sessions;
+mod settle;
+mod split;
+mod upkeep;
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::Utc;
+use sqlx::PgConnection;
+use sqlx::PgPool;
+use sqlx::Postgres;
+use sqlx::Transaction;
+use sqlx::postgres::PgPoolOptions;
+
+use crate::clock::Clock;
+use crate::store::Backlog;
+use crate::store::Change;
+use crate::store::Changed;
+use crate::store::Claimed;
+use crate::store::Delivery;
+use crate::store::Editor;
+use crate::store::EventCopy;
+use crate::store::EventKey;
+use crate::store::FireCheck;
+use crate::store::Group;
+use crate::store::HistoryQuery;
+use crate::store::Judge;
+use crate::store::NearClaim;
+use crate::store::OutboxEntry;
+use crate::store::Owner;
+use crate::store::PlanMark;
+use crate::store::Replaced;
+use crate::store::RescueRules;
+use crate::store::Rescued;
+use crate::store::Retention;
+use crate::store::Settled;
+use crate::store::Settlement;
+use crate::store::Store;
+use crate::store::StoreError;
+use crate::store::group::GroupKey;
+use crate::store::group::Unreadable;
+use crate::store::page::Page;
+use crate::store::postgres::changes::Batch;
+use crate::store::postgres::changes::Terms;
+use crate::store::postgres::transaction::Tries;
+use crate::trigger::AttemptToken;
+use crate::trigger::OwnerId;
+use crate::trigger::SessionId;
+use crate::trigger::TriggerId;
+
+pub use open::known_schema_version;
+pub use open::schema_version;
+
+/// Whose clock judges claims.
+#[derive(Debug, Clone)]
+pub enum Time {
+    /// The database's.
+    Database,
+    /// This one, in tests.
+    Given(Arc<dyn Clock>),
+}
+
+impl Time {
+    async fn now(&self, conn: &mut PgConnection) -> Result<DateTime<Utc>, StoreError> {
+        match self {
+            Self::Given(clock) => Ok(clock.now()),
+            Self::Database => Ok(sqlx::query_scalar(
+                "-- now
+                 SELECT date_trunc('milliseconds', clock_timestamp())",
+            )
+            .fetch_one(conn)
+            .await?),
+        }
+    }
+}
+
+/// How the store is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long a caller waits for a connection.
+    pub acquire_timeout: Duration,
+    /// Connections at the most.
+    pub connections: u32,
+    /// Whose clock judges claims.
+    pub time: Time,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            acquire_timeout: Duration::from_secs(10),
+            connections: 10,
+            time: Time::Database,
+        }
+    }
+}
+
+/// The store in a PostgreSQL database.
+pub struct PostgresStore {
+    pool: PgPool,
+    time: Time,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("time", &self.time)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Opens the database at `url` and brings its schema up to date.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NewerSchema`] if a newer version wrote it; [`StoreError::Unavailable`], without the password, if it
+    /// cannot be reached.
+    pub async fn open(url: &str, options: Options) -> Result<Self, StoreError> {
+        let connect = open::connection(url)?;
+        let pool = PgPoolOptions::new()
+            .max_connections(options.connections.max(1))
+            .acquire_timeout(options.acquire_timeout)
+            .test_before_acquire(false)
+            .connect_lazy_with(connect.clone());
+        let opened = open::migrate(&connect).await;
+        opened.map_err(|error| open::about(&connect, error))?;
+        Ok(Self {
+            pool,
+            time: options.time,
+        })
+    }
+
+    /// Waits for what is under way and closes the connections.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// A view in which nothing changes.
+    async fn snapshot(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
+        Ok(self
+            .pool
+            .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            .await?)
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for PostgresStore {
+    async fn now(&self) -> Result<DateTime<Utc>, StoreError> {
+        self.time.now(&mut *self.pool.acquire().await?).await
+    }
+
+    async fn begin_session(
+        &self,
+        node: &str,
+        rules: &RescueRules,
+    ) -> Result<(SessionId, Rescued), StoreError> {
+        in_transaction!(self, |tx, now| sessions::begin(tx, node, rules, now))
+    }
+
+    async fn beat(&self, session: SessionId) -> Result<bool, StoreError> {
+        in_transaction!(self, |tx, now| sessions::beat(tx, session, now))
+    }
+
+    async fn end_session(&self, session: SessionId) -> Result<u64, StoreError> {
+        in_transaction!(self, |tx, _| sessions::end(tx, session))
+    }
+
+    async fn put_owner(&self, owner: &Owner) -> Result<Replaced, StoreError> {
+        in_transaction!(self, |tx, now| owners::put(tx, owner, now))
+    }
+
+    async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError> {
+        owners::read(&mut *self.pool.acquire().await?, id).await
+    }
+
+    async fn owners_to_plan(&self, limit: u32) -> Result<Vec<(OwnerId, PlanMark)>, StoreError> {
+        owners::to_plan(&mut *self.pool.acquire().await?, limit).await
+    }
+
+    async fn owner_planned(&self, id: &OwnerId, mark: PlanMark) -> Result<(), StoreError> {
+        in_transaction!(self, |tx, _| owners::planned(tx, id, mark))
+    }
+
+    async fn change(
+        &self,
+        changes: &[Change],
+        editor: &dyn Editor,
+        near: Option<NearClaim>,
+    ) -> Result<Vec<Result<Changed, StoreError>>, StoreError> {
+        let mut spoilt = BTreeMap::new();
+        let mut tries = Tries::default();
+        // Ends: every further round leaves out at least one more group, or is one of few repetitions.
+        loop {
+            let batch = async {
+                let mut transaction = self.pool.begin().await?;
+                let now = self.time.now(&mut transaction).await?;
+                let spoilt = &spoilt;
+                let terms = Terms { editor, near, spoilt };
+                let batch = changes::change(&mut transaction, changes, terms, now).await?;
+                if matches!(batch, Batch::Done(_)) {
+                    transaction.commit().await?;
+                }
+                Ok(batch)
+            };
+            match batch.await {
+                Ok(Batch::Done(results)) => return Ok(results),
+                Ok(Batch::Spoilt(groups)) => spoilt.extend(groups),
+                Err(StoreError::Interrupted(cause)) => tries.again(cause).await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn edit_groups(
+        &self,
+        owner: Option<&OwnerId>,
+        after: Option<(OwnerId, String)>,
+        limit: u32,
+        editor: &dyn Editor,
+        near: Option<NearClaim>,
+    ) -> Result<(Changed, Option<(OwnerId, String)>), StoreError> {
+        let page = changes::page(&mut *self.pool.acquire().await?, owner, after.as_ref(), limit).await?;
+        let changed = in_transaction!(self, |tx, now| changes::edit_page(tx, &page, editor, near, now))?;
+        let more = u32::try_from(page.len()) == Ok(limit);
+        Ok((changed, page.into_iter().next_back().filter(|_| more)))
+    }
+
+    async fn copy(&self, at: &EventKey) -> Result<Option<EventCopy>, StoreError> {
+        reading::copy(&mut *self.pool.acquire().await?, at).await
+    }
+
+    async fn holders(
+        &self,
+        source: &str,
+        key: &str,
+        after: Option<&OwnerId>,
+        limit: u32,
+    ) -> Result<Vec<OwnerId>, StoreError> {
+        reading::holders(&mut *self.pool.acquire().await?, source, key, after, limit).await
+    }
+
+    async fn group(&self, owner: &OwnerId, uid: &str) -> Result<Option<Group>, StoreError> {
+        let mut snapshot = self.snapshot().await?;
+        let keys: BTreeSet<GroupKey> = BTreeSet::from([(owner.clone(), uid.to_owned())]);
+        let now = self.time.now(&mut snapshot).await?;
+        let found = groups::load(&mut snapshot, &keys, Unreadable::Report, now).await?;
+        let group = found.into_iter().next().map(|(_, group)| group).transpose()?;
+        Ok(group.filter(|group| {
+            !(group.copies.is_empty()
+                && group.alarms.is_empty()
+                && group.triggers.is_empty()
+                && group.handed_over.is_empty())
+        }))
+    }
+
+    async fn claim_due(
+        &self,
+        session: SessionId,
+        until: DateTime<Utc>,
+        after: Option<(DateTime<Utc>, TriggerId)>,
+        limit: u32,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        let page = Page { until, after, limit };
+        in_transaction!(self, |tx, now| claims::claim_due(tx, session, page, now))
+    }
+
+    async fn next_free_due(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, StoreError> {
+        claims::next_free_due(&mut *self.pool.acquire().await?, after).await
+    }
+
+    async fn held_by(
+        &self,
+        session: SessionId,
+        until: DateTime<Utc>,
+        after: Option<(DateTime<Utc>, TriggerId)>,
+        limit: u32,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        let page = Page { until, after, limit };
+        in_transaction!(self, |tx, now| claims::held_by(tx, session, page, now))
+    }
+
+    async fn rescue(&self, rules: &RescueRules, limit: u32) -> Result<Rescued, StoreError> {
+        in_transaction!(self, |tx, now| rescue::rescue(tx, rules, limit, now))
+    }
+
+    async fn fire_check(
+        &self,
+        session: SessionId,
+        claims: &[Claimed],
+        token: AttemptToken,
+        judge: &dyn Judge,
+        near: Duration,
+    ) -> Result<FireCheck, StoreError> {
+        self.fire(claims, (session, token, near), judge).await
+    }
+
+    /// A batch that names a trigger twice is cut there, since the second settlement must see the first.
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+        let mut settled = Vec::with_capacity(settlements.len());
+        let mut rest = settlements;
+        while !rest.is_empty() {
+            let mut seen = HashSet::new();
+            let length = rest
+                .iter()
+                .take_while(|settlement| seen.insert(settlement.id))
+                .count();
+            let (batch, later) = rest.split_at(length);
+            settled.extend(self.settle_distinct(batch).await?);
+            rest = later;
+        }
+        Ok(settled)
+    }
+
+    async fn history(&self, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {
+        reading::history(&mut *self.pool.acquire().await?, query).await
+    }
+
+    async fn delivery(&self, id: TriggerId) -> Result<Option<Delivery>, StoreError> {
+        reading::delivery(&mut *self.pool.acquire().await?, id).await
+    }
+
+    async fn outbox(
+        &self,
+        owner: Option<&OwnerId>,
+        after: Option<(DateTime<Utc>, TriggerId)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxEntry>, StoreError> {
+        reading::outbox(&mut *self.pool.acquire().await?, owner, after, limit).await
+    }
+
+    async fn backlog(&self, until: DateTime<Utc>, limit: u32) -> Result<Backlog, StoreError> {
+        let mut snapshot = self.snapshot().await?;
+        let now = self.time.now(&mut snapshot).await?;
+        reading::backlog(&mut snapshot, until, limit, now).await
+    }
+
+    async fn purge(&self, retention: &Retention) -> Result<u64, StoreError> {
+        in_transaction!(self, |tx, _| upkeep::purge(tx, retention))
+    }
+
+    async fn remembered(&self, name: &str) -> Result<Option<String>, StoreError> {
+        upkeep::remembered(&mut *self.pool.acquire().await?, name).await
+    }
+
+    async fn remember(&self, name: &str, value: &str) -> Result<(), StoreError> {
+        in_transaction!(self, |tx, _| upkeep::remember(tx, name, value))
+    }
+}

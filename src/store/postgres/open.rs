@@ -1,0 +1,106 @@
+//! Opening: how we connect, and bringing the schema up to date.
+
+use std::str::FromStr;
+
+use sqlx::Connection;
+use sqlx::PgConnection;
+use sqlx::migrate::MigrateError;
+use sqlx::migrate::Migrator;
+use sqlx::postgres::PgConnectOptions;
+
+use crate::store::StoreError;
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
+
+/// What the server is told about our connections: plans made once for all values (our scans are bounded, so the values
+/// do not matter), and limits, since a node that is paused in mid-transaction must not hold its locks for ever.
+const SESSION: [(&str, &str); 4] = [
+    ("plan_cache_mode", "force_generic_plan"),
+    ("idle_in_transaction_session_timeout", "3s"),
+    ("lock_timeout", "10s"),
+    ("statement_timeout", "30s"),
+];
+
+/// The schema version that this version of Carillon knows.
+pub fn known_schema_version() -> i64 {
+    MIGRATIONS
+        .iter()
+        .map(|migration| migration.version)
+        .max()
+        .unwrap_or(0)
+}
+
+/// The schema version of the database at `url`; none where there is no schema yet.
+pub async fn schema_version(url: &str) -> Result<Option<i64>, StoreError> {
+    let connect = connection(url)?;
+    let version = async {
+        let mut conn = PgConnection::connect_with(&connect).await?;
+        let version = applied(&mut conn).await?;
+        conn.close().await?;
+        Ok(version)
+    };
+    version.await.map_err(|error| about(&connect, error))
+}
+
+/// How we connect.
+pub fn connection(url: &str) -> Result<PgConnectOptions, StoreError> {
+    let options = PgConnectOptions::from_str(url).map_err(|_| {
+        StoreError::Failed(
+            "store.url cannot be understood: write it as postgres://user@host:5432/database".to_owned(),
+        )
+    })?;
+    Ok(options
+        .application_name("carillon")
+        .statement_cache_capacity(200)
+        .options(SESSION))
+}
+
+/// A failure to open names the server and the database, never the password.
+pub fn about(connect: &PgConnectOptions, error: StoreError) -> StoreError {
+    let told = |cause: String| {
+        let database = connect.get_database().unwrap_or(connect.get_username());
+        format!(
+            "database `{database}` on {}:{} cannot be opened ({cause}): see store.url",
+            connect.get_host(),
+            connect.get_port(),
+        )
+    };
+    match error {
+        StoreError::Failed(cause) => StoreError::Failed(told(cause)),
+        StoreError::Unavailable(cause) | StoreError::Interrupted(cause) => {
+            StoreError::Unavailable(told(cause))
+        }
+        other => other,
+    }
+}
+
+/// Brings the schema up to date.
+pub async fn migrate(connect: &PgConnectOptions) -> Result<(), StoreError> {
+    let mut conn = PgConnection::connect_with(connect).await?;
+    let known = known_schema_version();
+    if let Some(found) = applied(&mut conn).await?.filter(|found| *found > known) {
+        return Err(StoreError::NewerSchema { found, known });
+    }
+    MIGRATIONS.run(&mut conn).await.map_err(|error| match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => StoreError::from(error),
+        other => StoreError::Failed(other.to_string()),
+    })?;
+    Ok(conn.close().await?)
+}
+
+async fn applied(conn: &mut PgConnection) -> Result<Option<i64>, StoreError> {
+    let noted: bool = sqlx::query_scalar(
+        "-- schema_version
+         SELECT to_regclass('_sqlx_migrations') IS NOT NULL",
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if !noted {
+        return Ok(None);
+    }
+    let version = sqlx::query_scalar(
+        "-- schema_version: applied
+         SELECT max(version) FROM _sqlx_migrations WHERE success",
+    );
+    Ok(version.fetch_one(conn).await?)
+}

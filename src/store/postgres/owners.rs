@@ -1,0 +1,120 @@
+//! Owners, as the caller describes them. An owner's row is also the lock of everything of theirs: whoever changes their
+//! events holds it, and whoever plans a successor shares it.
+
+use std::collections::BTreeSet;
+
+use chrono::DateTime;
+use chrono::Utc;
+use sqlx::PgConnection;
+use sqlx::Row;
+
+use crate::store::Owner;
+use crate::store::PlanMark;
+use crate::store::Replaced;
+use crate::store::StoreError;
+use crate::store::row;
+use crate::store::row::list;
+use crate::trigger::ChannelKind;
+use crate::trigger::OwnerId;
+
+/// Creates or replaces an owner.
+pub async fn put(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> Result<Replaced, StoreError> {
+    lock(conn, [&owner.id]).await?;
+    let before = read(conn, &owner.id).await?;
+    let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
+    let row = sqlx::query(
+        "-- put_owner
+         INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, changed_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+         ON CONFLICT (id) DO UPDATE SET
+             email = excluded.email, addresses = excluded.addresses, phone = excluded.phone,
+             time_zone = excluded.time_zone, locale = excluded.locale, enabled = excluded.enabled,
+             muted = excluded.muted, changed_at = excluded.changed_at,
+             plan_asked = owner.plan_asked + ((owner.time_zone, owner.email, owner.addresses)
+                 IS DISTINCT FROM (excluded.time_zone, excluded.email, excluded.addresses))::int
+         RETURNING plan_asked, plan_done < plan_asked AS to_plan",
+    )
+    .bind(&owner.id.0)
+    .bind(&owner.email)
+    .bind(list(&owner.addresses))
+    .bind(&owner.phone)
+    .bind(&owner.time_zone)
+    .bind(&owner.locale)
+    .bind(owner.enabled)
+    .bind(list(&muted))
+    .bind(now)
+    .fetch_one(conn)
+    .await?;
+    let mark = PlanMark(row.try_get("plan_asked")?);
+    let to_plan = row.try_get::<bool, _>("to_plan")?.then_some(mark);
+    Ok(Replaced { before, to_plan })
+}
+
+/// Locks owners against others who change their events, in the order of their ids. Returns those that exist.
+pub async fn lock(
+    conn: &mut PgConnection,
+    owners: impl IntoIterator<Item = &OwnerId>,
+) -> Result<BTreeSet<OwnerId>, StoreError> {
+    let owners: BTreeSet<&str> = owners.into_iter().map(|owner| owner.0.as_str()).collect();
+    let owners: Vec<&str> = owners.into_iter().collect();
+    let found: Vec<String> = sqlx::query_scalar(
+        "-- lock_owners
+         SELECT id FROM owner WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE",
+    )
+    .bind(owners)
+    .fetch_all(conn)
+    .await?;
+    Ok(found.into_iter().map(OwnerId).collect())
+}
+
+/// Owners whose events must be planned again.
+pub async fn to_plan(conn: &mut PgConnection, limit: u32) -> Result<Vec<(OwnerId, PlanMark)>, StoreError> {
+    let rows = sqlx::query(
+        "-- owners_to_plan
+         SELECT id, plan_asked FROM owner WHERE plan_done < plan_asked ORDER BY id LIMIT $1",
+    )
+    .bind(i64::from(limit))
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| Ok((OwnerId(row.try_get("id")?), PlanMark(row.try_get("plan_asked")?))))
+        .collect()
+}
+
+/// Notes that an owner's events were planned again.
+pub async fn planned(conn: &mut PgConnection, id: &OwnerId, mark: PlanMark) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- owner_planned
+         UPDATE owner SET plan_done = $2 WHERE id = $1 AND plan_done < $2",
+    )
+    .bind(&id.0)
+    .bind(mark.0)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Asks that everything of the owner of this trigger be planned again.
+pub async fn ask_to_plan(conn: &mut PgConnection, trigger: &[u8]) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- ask_to_plan
+         UPDATE owner SET plan_asked = plan_asked + 1
+         WHERE id = (SELECT owner FROM alarm_trigger WHERE id = $1)",
+    )
+    .bind(trigger)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Reads an owner.
+pub async fn read(conn: &mut PgConnection, id: &OwnerId) -> Result<Option<Owner>, StoreError> {
+    let found = sqlx::query(
+        "-- owner
+         SELECT * FROM owner WHERE id = $1",
+    )
+    .bind(&id.0)
+    .fetch_optional(conn)
+    .await?;
+    found.as_ref().map(row::owner).transpose()
+}

@@ -1,0 +1,115 @@
+//! Sessions: one start of one node each, and what it leaves behind when it ends or starts again.
+
+use chrono::DateTime;
+use chrono::Utc;
+use sqlx::PgConnection;
+use sqlx::Row;
+
+use crate::store::RescueRules;
+use crate::store::Rescued;
+use crate::store::StoreError;
+use crate::store::postgres::columns::cut;
+use crate::store::postgres::rescue;
+use crate::trigger::SessionId;
+
+/// Starts a session; earlier ones of the same node are known to have stopped.
+pub async fn begin(
+    conn: &mut PgConnection,
+    node: &str,
+    rules: &RescueRules,
+    now: DateTime<Utc>,
+) -> Result<(SessionId, Rescued), StoreError> {
+    let mut rescued = Rescued::default();
+    for earlier in of_node(conn, node).await? {
+        let freed = rescue::take_over(conn, earlier, rules, now).await?;
+        rescued.dead_session += freed.dead_session;
+        rescued.in_doubt_retried += freed.in_doubt_retried;
+        rescued.in_doubt_recorded += freed.in_doubt_recorded;
+        delete(conn, earlier).await?;
+    }
+    let row = sqlx::query(
+        "-- begin_session
+         INSERT INTO session (node, started_at, beat_at, held_until) VALUES ($1, $2, $2, $2) RETURNING id",
+    )
+    .bind(node)
+    .bind(now)
+    .fetch_one(conn)
+    .await?;
+    Ok((SessionId(row.try_get("id")?), rescued))
+}
+
+async fn of_node(conn: &mut PgConnection, node: &str) -> Result<Vec<SessionId>, StoreError> {
+    let ids: Vec<i64> = sqlx::query_scalar(
+        "-- begin_session: earlier ones
+         SELECT id FROM session WHERE node = $1 ORDER BY id FOR UPDATE",
+    )
+    .bind(node)
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(SessionId).collect())
+}
+
+/// A sign of life. False where the session was ended by somebody else.
+pub async fn beat(
+    conn: &mut PgConnection,
+    session: SessionId,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query(
+        "-- beat
+         UPDATE session SET beat_at = $2 WHERE id = $1",
+    )
+    .bind(session.0)
+    .bind(now)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Ends a session and gives back what it has claimed. What it is sending stays its own until it settles.
+pub async fn end(conn: &mut PgConnection, session: SessionId) -> Result<u64, StoreError> {
+    let done = sqlx::query(
+        "-- end_session
+         UPDATE alarm_trigger
+         SET state = 'planned', processed = NULL, session = NULL, generation = generation + 1
+         WHERE state = 'claimed' AND id = ANY(ARRAY(
+             SELECT id FROM alarm_trigger
+             WHERE due_at <= (SELECT held_until FROM session WHERE id = $1) AND session = $1 AND state = 'claimed'
+             ORDER BY id FOR UPDATE))",
+    )
+    .bind(session.0)
+    .execute(&mut *conn)
+    .await?;
+    delete(conn, session).await?;
+    Ok(done.rows_affected())
+}
+
+/// Forgets a session.
+pub async fn delete(conn: &mut PgConnection, session: SessionId) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- end_session: forget
+         DELETE FROM session WHERE id = $1",
+    )
+    .bind(session.0)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that the session is about to hold what is due up to `until`. False where there is no such session: an ended
+/// one is given nothing. The row stays locked, so that nobody ends the session before what it is given is committed.
+pub async fn reach(
+    conn: &mut PgConnection,
+    session: SessionId,
+    until: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query(
+        "-- reach
+         UPDATE session SET held_until = greatest(held_until, $2) WHERE id = $1",
+    )
+    .bind(session.0)
+    .bind(cut(until))
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}

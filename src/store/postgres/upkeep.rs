@@ -1,0 +1,79 @@
+//! What the janitor does, and what is remembered from one process to the next.
+
+use sqlx::PgConnection;
+
+use crate::store::Retention;
+use crate::store::StoreError;
+use crate::store::postgres::columns::cut;
+
+/// Deletes what is old, up to the limit of each kind: outbox, history, tombstones, and sessions that neither ended nor
+/// came back.
+pub async fn purge(conn: &mut PgConnection, retention: &Retention) -> Result<u64, StoreError> {
+    let kinds = [
+        (
+            "-- purge: outbox
+             DELETE FROM outbox WHERE id = ANY(ARRAY(
+                 SELECT id FROM outbox WHERE handed_over_at < $1 ORDER BY handed_over_at, id LIMIT $2))",
+            retention.history_before,
+        ),
+        (
+            "-- purge: history
+             DELETE FROM delivery WHERE id = ANY(ARRAY(
+                 SELECT id FROM delivery WHERE recorded_at < $1 ORDER BY recorded_at, id LIMIT $2))",
+            retention.history_before,
+        ),
+        (
+            "-- purge: tombstones
+             DELETE FROM event WHERE deleted_at IS NOT NULL AND row_id = ANY(ARRAY(
+                 SELECT row_id FROM event WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2))",
+            retention.tombstones_before,
+        ),
+        (
+            "-- purge: sessions
+             DELETE FROM session WHERE id = ANY(ARRAY(
+                 SELECT id FROM session WHERE beat_at < $1 ORDER BY id LIMIT $2))",
+            retention.history_before,
+        ),
+    ];
+    let mut gone = 0;
+    for (statement, before) in kinds {
+        let done = sqlx::query(statement)
+            .bind(earliest(before))
+            .bind(i64::from(retention.limit))
+            .execute(&mut *conn)
+            .await?;
+        gone += done.rows_affected();
+    }
+    Ok(gone)
+}
+
+/// PostgreSQL knows no instant before 4713 BC; nothing of ours is that old.
+fn earliest(before: chrono::DateTime<chrono::Utc>) -> chrono::DateTime<chrono::Utc> {
+    cut(before).max(chrono::DateTime::UNIX_EPOCH)
+}
+
+/// A remembered value.
+pub async fn remembered(conn: &mut PgConnection, name: &str) -> Result<Option<String>, StoreError> {
+    let found = sqlx::query_scalar(
+        "-- remembered
+         SELECT value FROM memory WHERE name = $1",
+    )
+    .bind(name)
+    .fetch_optional(conn)
+    .await?;
+    Ok(found)
+}
+
+/// Remembers a value.
+pub async fn remember(conn: &mut PgConnection, name: &str, value: &str) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- remember
+         INSERT INTO memory (name, value) VALUES ($1, $2)
+         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+    )
+    .bind(name)
+    .bind(value)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
