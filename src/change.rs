@@ -7,6 +7,7 @@
 
 mod accept;
 mod edit;
+mod read;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,12 +18,9 @@ use chrono::DateTime;
 use chrono::Utc;
 use tokio::sync::watch;
 
-use crate::calendar::event::Event;
-use crate::calendar::ical;
 use crate::calendar::zone;
 use crate::store::Acceptance;
 use crate::store::Change;
-use crate::store::ChangeBody;
 use crate::store::Changed;
 use crate::store::Edit;
 use crate::store::Editor;
@@ -38,7 +36,6 @@ use crate::store::Version;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
-use crate::trigger::expand;
 use crate::trigger::series::Lateness;
 
 /// The name under which the store remembers by which zone data and policies everything was planned.
@@ -50,8 +47,8 @@ const PER_TRANSACTION: usize = 500;
 /// Owners marked to be planned again that are read at once.
 const OWNERS: u32 = 100;
 
-/// Groups edited again in one transaction at the most.
-const GROUPS_PER_TRANSACTION: u32 = 50;
+/// Groups edited again in one transaction at the most; each may cost what the event of a change may.
+const GROUPS_PER_TRANSACTION: u32 = 10;
 
 /// What an alarm means where the standards leave a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -247,16 +244,26 @@ impl ChangeHandler {
     async fn apply_batch(&self, batch: Vec<Incoming>) -> Result<Vec<Answer>, StoreError> {
         let mut owners = BTreeMap::new();
         let mut drafts = Vec::with_capacity(batch.len());
+        let now = self.store.now().await?;
         for incoming in batch {
             let owner = self.owner_of(&incoming, &mut owners).await?;
-            drafts.push(read(incoming, owner.as_ref(), &self.config.borrow().policies));
+            drafts.push(read::read(
+                incoming,
+                owner.as_ref(),
+                &self.config.borrow().policies,
+                now,
+            ));
         }
-        let changes: Vec<Change> = drafts
-            .iter()
-            .filter_map(|draft| draft.as_ref().ok())
-            .map(|it| it.change.clone())
-            .collect();
-        let results = self.store.change(&changes, &self.editing(), self.near()).await?;
+        let understood = || drafts.iter().filter_map(|draft| draft.as_ref().ok());
+        let changes: Vec<Change> = understood().map(|it| it.change.clone()).collect();
+        let costs: Vec<u32> = understood().map(|it| it.cost).collect();
+        let mut results = Vec::with_capacity(changes.len());
+        let mut rest = &changes[..];
+        for length in affordable(&costs) {
+            let (part, later) = rest.split_at(length);
+            results.extend(self.store.change(part, &self.editing(), self.near()).await?);
+            rest = later;
+        }
         let mut results = results.into_iter();
         drafts
             .into_iter()
@@ -279,18 +286,23 @@ impl ChangeHandler {
         Ok(known.get(id).cloned().flatten())
     }
 
-    fn answer(&self, read: Read, result: Result<Changed, StoreError>) -> Result<Answer, StoreError> {
+    fn answer(&self, read: read::Read, result: Result<Changed, StoreError>) -> Result<Answer, StoreError> {
         let changed = match result {
             Ok(changed) => changed,
             Err(unknown @ StoreError::UnknownOwner(_)) => {
-                return Ok(rejected(vec![complaint(unknown.to_string())]));
+                return Ok(rejected(vec![read::complaint(unknown.to_string())]));
             }
             Err(corrupt @ StoreError::Corrupt { .. }) => {
-                return Ok(rejected(vec![complaint(corrupt.to_string())]));
+                return Ok(rejected(vec![read::complaint(corrupt.to_string())]));
             }
             Err(error) => return Err(error),
         };
         (self.tell)(&changed);
+        let mut warnings = read.warnings;
+        let set_aside = changed.set_aside.iter();
+        warnings.extend(
+            set_aside.map(|reason| format!("the event is stored, but its alarms are set aside: {reason}")),
+        );
         let result = match changed.acceptance {
             Acceptance::Apply => ChangeResult::Applied,
             Acceptance::Unchanged => ChangeResult::Unchanged,
@@ -301,7 +313,7 @@ impl ChangeHandler {
             result,
             planned: changed.planned,
             withdrawn: changed.withdrawn.len(),
-            warnings: read.warnings,
+            warnings,
         })
     }
 
@@ -373,100 +385,22 @@ impl Editor for Editing {
     }
 }
 
-/// A change that was understood.
-struct Read {
-    change: Change,
-    warnings: Vec<String>,
-}
-
-fn read(incoming: Incoming, owner: Option<&Owner>, policies: &Policies) -> Result<Read, Vec<Complaint>> {
-    let Incoming { at, version, ics } = incoming;
-    let Some(bytes) = ics else {
-        let change = Change {
-            at,
-            version,
-            body: ChangeBody::Delete,
-        };
-        return Ok(Read {
-            change,
-            warnings: Vec::new(),
-        });
-    };
-    let calendar = ical::parse(&bytes).map_err(|error| {
-        vec![Complaint {
-            component: None,
-            line: Some(error.line),
-            reason: error.reason,
-        }]
-    })?;
-    if !calendar.rejected.is_empty() {
-        return Err(calendar.rejected.into_iter().map(rejection).collect());
-    }
-    let event = only_event(&calendar.events)?;
-    let mut warnings = calendar.warnings;
-    warnings.extend(
-        owner
-            .map(|owner| silent_alarms(event, owner, policies))
-            .unwrap_or_default(),
-    );
-    let body = ChangeBody::Put {
-        uid: event.uid().to_owned(),
-        ics: ical::decode(&bytes),
-    };
-    Ok(Read {
-        change: Change { at, version, body },
-        warnings,
-    })
-}
-
-fn only_event(events: &[Event]) -> Result<&Event, Vec<Complaint>> {
-    match events {
-        [event] => Ok(event),
-        [] => Err(vec![complaint(
-            "there is no VEVENT or VTODO in it: send the event's own iCalendar text".into(),
-        )]),
-        several => Err(vec![complaint(format!(
-            "there are {} events with different UIDs in it: send each under a key of its own",
-            several.len()
-        ))]),
-    }
-}
-
-/// Which alarms of the event will not become messages, and why.
-fn silent_alarms(event: &Event, owner: &Owner, policies: &Policies) -> Vec<String> {
-    let (alarms, refusals) = expand::alarms(event, &owner.person());
-    let unrouted = alarms
-        .into_iter()
-        .filter(|alarm| route(&alarm.action, policies).is_none())
-        .map(|alarm| {
-            let action = alarm.action;
-            match action.as_str() {
-                "DISPLAY" | "AUDIO" => format!(
-                    "a VALARM with ACTION:{action} is left to the calendar client: use ACTION:EMAIL, or set \
-                 policies.display = \"deliver\""
-                ),
-                _ => format!("a VALARM with ACTION:{action} is not delivered: use ACTION:EMAIL"),
+/// How many changes go into each transaction, so that none costs much more than one event may: everybody else waits for
+/// it, and reminders with them.
+fn affordable(costs: &[u32]) -> Vec<usize> {
+    let mut lengths = Vec::new();
+    let mut sum = edit::MOST_STEPS;
+    for cost in costs {
+        match lengths.last_mut() {
+            Some(length) if sum + cost <= edit::MOST_STEPS => *length += 1,
+            _ => {
+                lengths.push(1);
+                sum = 0;
             }
-        });
-    unrouted
-        .chain(refusals.into_iter().map(|refusal| refusal.reason))
-        .collect()
-}
-
-fn rejection(rejection: ical::Rejection) -> Complaint {
-    Complaint {
-        component: Some(rejection.component),
-        line: Some(rejection.line),
-        reason: rejection.reason,
+        }
+        sum += cost;
     }
-}
-
-fn complaint(reason: String) -> Complaint {
-    Complaint {
-        component: None,
-        line: None,
-        reason,
-    }
+    lengths
 }
 
 fn rejected(complaints: Vec<Complaint>) -> Answer {
@@ -475,5 +409,18 @@ fn rejected(complaints: Vec<Complaint>) -> Answer {
         planned: 0,
         withdrawn: 0,
         warnings: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_costs_little_more_than_one_event_may() {
+        let most = edit::MOST_STEPS;
+        assert_eq!(affordable(&[]), Vec::<usize>::new());
+        assert_eq!(affordable(&[0; 500]), [500]);
+        assert_eq!(affordable(&[most, most, 0, 1, most - 1]), [1, 2, 2]);
     }
 }

@@ -90,9 +90,21 @@ fn is_human(format: Format) -> bool {
     }
 }
 
+fn is_level(word: &str) -> bool {
+    let levels = ["off", "error", "warn", "info", "debug", "trace"];
+    levels.iter().any(|level| word.eq_ignore_ascii_case(level))
+}
+
 fn filter(level: &str) -> Result<EnvFilter, UnknownLevel> {
     if level.trim().is_empty() {
         return Err(UnknownLevel("no level".to_owned()));
+    }
+    let mut directives = level.split(',').map(str::trim);
+    // A bare word that is no level would be taken for the name of a module, whose lines alone would be written.
+    if let Some(word) = directives.find(|word| !word.contains('=') && !is_level(word)) {
+        return Err(UnknownLevel(format!(
+            "`{word}` is no level: use off, error, warn, info, debug or trace, or MODULE=LEVEL"
+        )));
     }
     EnvFilter::builder()
         .parse(level)
@@ -108,6 +120,7 @@ mod tests {
         assert!(check_level("info").is_ok());
         assert!(check_level("info,sqlx=warn").is_ok());
         assert!(check_level("info,sqlx=loud").is_err());
+        assert!(check_level("loud").is_err());
         assert!(check_level("").is_err());
     }
 }

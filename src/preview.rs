@@ -16,6 +16,7 @@ use crate::calendar::ical::Calendar;
 use crate::calendar::ical::IcalError;
 use crate::calendar::ical::Limits;
 use crate::calendar::ical::Rejection;
+use crate::calendar::recurrence::Budget;
 use crate::calendar::zone::Zone;
 use crate::trigger::ChannelKind;
 use crate::trigger::Place;
@@ -193,7 +194,13 @@ impl<'a> Ahead<'a> {
 
     fn advance(&mut self, source: usize, after: &Place) {
         let (event, alarm) = &self.sources[source];
-        match expand::next(event, &self.options.owner, &alarm.identity, after) {
+        match expand::next(
+            event,
+            &self.options.owner,
+            &alarm.identity,
+            after,
+            &mut Budget::default(),
+        ) {
             Ok(Some(firing)) => self.queue.push(Reverse((firing.place, source))),
             Ok(None) => {}
             Err(error) => {

@@ -80,6 +80,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     };
     let reload = reloading(settings, loader, reloaded);
     follow_hangups(Arc::clone(&reload))?;
+    let remembering = Arc::clone(&store);
     let api = Api {
         store,
         changes,
@@ -98,6 +99,8 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     ready.drain();
     running.drain(&shutdown.hard).await;
     serving.await.context("the watch over the API died")?;
+    // On SQLite this writes the log back into the file, which is then whole by itself.
+    remembering.close().await;
     shutdown
         .failure()
         .map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))

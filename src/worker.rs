@@ -180,6 +180,11 @@ impl Worker {
             if !self.leadership.is_held() {
                 continue;
             }
+            // Whoever cleans up lives, however long the store kept their last sign of life waiting.
+            if let Err(error) = self.store.beat(self.session).await {
+                tracing::warn!(%error, "the heartbeat failed; lapsed claims are not looked for");
+                continue;
+            }
             let mut rules = self.rounds.borrow().rescue.clone();
             steps.look(self.clock.now(), self.clock.elapsed());
             rules.send_within = steps.send_within(rules.send_within);

@@ -1,10 +1,13 @@
 //! How a group is put right: pure, given the group and the time.
 
+use std::cell::RefCell;
+
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::calendar::event::Event;
+use crate::calendar::recurrence::Budget;
 use crate::change::Policies;
 use crate::change::route;
 use crate::store::Alarm;
@@ -15,6 +18,7 @@ use crate::trigger::Place;
 use crate::trigger::Recipient;
 use crate::trigger::State;
 use crate::trigger::Trigger;
+use crate::trigger::TriggerId;
 use crate::trigger::Wish;
 use crate::trigger::expand;
 use crate::trigger::expand::Firing;
@@ -25,6 +29,25 @@ use crate::trigger::outcome::Reason;
 use crate::trigger::series::Lateness;
 use crate::trigger::series::Series;
 use crate::trigger::series::read_event;
+
+/// Search steps that one event may cost, all its alarms together: some tens of milliseconds.
+pub const MOST_STEPS: u32 = 300_000;
+
+/// How many search steps it takes to find what the alarms of an event owe next after `now`; an error if more than
+/// [`MOST_STEPS`].
+pub fn cost(event: &Event, person: &Person, now: DateTime<Utc>) -> Result<u32, GaveUp> {
+    let budget = RefCell::new(Budget { steps: MOST_STEPS });
+    for alarm in expand::alarms(event, person).0 {
+        let series = Series {
+            events: std::slice::from_ref(event),
+            person,
+            identity: &alarm.identity,
+            budget: &budget,
+        };
+        series.next(&Place::just_before(now))?;
+    }
+    Ok(MOST_STEPS - budget.into_inner().steps)
+}
 
 /// Puts `group` right.
 pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTime<Utc>) -> Edit {
@@ -38,6 +61,7 @@ pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTim
         person: &person,
         lateness,
         now,
+        budget: RefCell::new(Budget { steps: MOST_STEPS }),
     };
     for wish in &wishes {
         let mut draft = Draft::default();
@@ -51,7 +75,23 @@ pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTim
             edit.withdraw.push(trigger.id);
         }
     }
+    edit.record.extend(cancelled(group, &edit.withdraw, now));
     edit
+}
+
+/// What was due already and is withdrawn before it left: somebody will ask why it did not.
+fn cancelled(group: &Group, withdrawn: &[TriggerId], now: DateTime<Utc>) -> Vec<Record> {
+    let withdrawn = group.triggers.iter().filter(|it| withdrawn.contains(&it.id));
+    let was_due = withdrawn.filter(|it| it.place.trigger_at <= now && it.state != State::Sending);
+    was_due
+        .map(|trigger| Record {
+            wish: trigger.wish.clone(),
+            place: trigger.place,
+            outcome: Outcome::Cancelled,
+            reason: Reason::Withdrawn,
+            count: 1,
+        })
+        .collect()
 }
 
 fn read_copies(group: &Group, edit: &mut Edit) -> Vec<Event> {
@@ -112,6 +152,8 @@ struct Editing<'a> {
     person: &'a Person,
     lateness: Lateness,
     now: DateTime<Utc>,
+    /// Shared by all alarms, so that many of them cost no more than one.
+    budget: RefCell<Budget>,
 }
 
 impl Editing<'_> {
@@ -120,6 +162,7 @@ impl Editing<'_> {
             events: self.events,
             person: self.person,
             identity: &wish.identity,
+            budget: &self.budget,
         };
         let known = self.group.alarms.iter().find(|alarm| alarm.wish == *wish);
         let known = known.and_then(|alarm| alarm.served_through);

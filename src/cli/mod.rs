@@ -16,6 +16,7 @@ use crate::config::Complaints;
 use crate::config::Settings;
 use crate::logging;
 use crate::service;
+use crate::store::Store;
 use crate::store::sqlite::Options;
 use crate::store::sqlite::SqliteStore;
 

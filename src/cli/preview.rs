@@ -93,8 +93,14 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
                 all_good &= preview.rejected.is_empty();
                 report(&file, &preview, arguments.json);
                 // Whoever reads us may have seen enough, as `head` has.
-                if show(&file, &preview, arguments, is_titled).is_err() {
-                    break;
+                match show(&file, &preview, arguments, is_titled) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+                    Err(error) => {
+                        eprintln!("the preview cannot be written: {error}");
+                        all_good = false;
+                        break;
+                    }
                 }
             }
             Err(reason) => {

@@ -1,6 +1,7 @@
 //! The fire-check's decisions: whether a claimed trigger is sent now, and how its series goes on. Pure, given the
 //! candidate and the time; the store calls it inside the transaction.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use chrono::DateTime;
@@ -105,6 +106,7 @@ impl FireJudge {
             events: &events,
             person: &person,
             identity: &alarm.wish.identity,
+            budget: &RefCell::default(),
         };
         self.go_on(candidate, &series, now)
             .map(Some)

@@ -47,7 +47,7 @@ const BATCH_BYTES: usize = 4 << 20;
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Batches of answers that wait for a caller who sends everything before reading anything.
-const BATCHES_AHEAD: usize = 128;
+const BATCHES_AHEAD: usize = 1_024;
 
 /// One line.
 #[derive(Debug, Deserialize)]

@@ -173,9 +173,13 @@ fn owner_of(id: OwnerId, body: OwnerBody) -> Result<Owner, Problem> {
 
 fn is_address(address: &str) -> Result<(), String> {
     let parsed = address.parse::<Address>();
-    parsed
-        .map(drop)
-        .map_err(|error| format!("`{address}` is no e-mail address ({error})"))
+    let parsed = parsed.map_err(|error| format!("`{address}` is no e-mail address ({error})"))?;
+    if !parsed.user().is_ascii() {
+        return Err(format!(
+            "`{address}` has non-ASCII characters before the `@`: no relay is known to take it, use an ASCII address"
+        ));
+    }
+    Ok(())
 }
 
 fn are_few(addresses: &[String]) -> Result<(), String> {

@@ -18,6 +18,7 @@ pub fn answer(acceptance: Acceptance) -> Changed {
         withdrawn: Vec::new(),
         claimed: Vec::new(),
         recorded: Vec::new(),
+        set_aside: Vec::new(),
     }
 }
 
@@ -27,6 +28,7 @@ pub fn add(answer: &mut Changed, edited: Changed) {
     answer.withdrawn.extend(edited.withdrawn);
     answer.claimed.extend(edited.claimed);
     answer.recorded.extend(edited.recorded);
+    answer.set_aside.extend(edited.set_aside);
 }
 
 /// One part of all decisions.

@@ -245,8 +245,10 @@ pub struct Changed {
     pub withdrawn: Vec<Withdrawn>,
     /// Triggers claimed in the transaction.
     pub claimed: Vec<Claimed>,
-    /// Firings that were recorded without ever becoming a trigger.
+    /// Firings that were recorded without an attempt.
     pub recorded: Vec<Record>,
+    /// Why copies were set aside by it.
+    pub set_aside: Vec<String>,
 }
 
 /// A trigger that is no longer owed.
@@ -698,4 +700,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Remembers a value.
     async fn remember(&self, name: &str, value: &str) -> Result<(), StoreError>;
+
+    /// Waits for what is under way and lets go of the database. Nothing can be asked afterwards.
+    async fn close(&self);
 }

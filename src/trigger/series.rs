@@ -1,5 +1,6 @@
 //! One wish over all copies of its event: two calendars that hold the same event for one person are one.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -8,6 +9,7 @@ use chrono::Utc;
 
 use crate::calendar::event::Event;
 use crate::calendar::ical;
+use crate::calendar::recurrence::Budget;
 use crate::trigger::AlarmIdentity;
 use crate::trigger::NewTrigger;
 use crate::trigger::Place;
@@ -77,6 +79,8 @@ pub struct Series<'a> {
     pub person: &'a Person,
     /// Which alarm.
     pub identity: &'a AlarmIdentity,
+    /// What all searches together may cost.
+    pub budget: &'a RefCell<Budget>,
 }
 
 impl Series<'_> {
@@ -85,7 +89,13 @@ impl Series<'_> {
         let mut first: Option<Firing> = None;
         let mut has_more = false;
         for event in self.events {
-            if let Some(firing) = expand::next(event, self.person, self.identity, after)? {
+            if let Some(firing) = expand::next(
+                event,
+                self.person,
+                self.identity,
+                after,
+                &mut self.budget.borrow_mut(),
+            )? {
                 has_more |= firing.has_more || first.as_ref().is_some_and(|it| it.place != firing.place);
                 if first.as_ref().is_none_or(|it| firing.place < it.place) {
                     first = Some(firing);
@@ -117,7 +127,13 @@ impl Series<'_> {
     pub fn owed(&self, place: &Place) -> Result<Option<Firing>, GaveUp> {
         let mut found: Option<Firing> = None;
         for event in self.events {
-            if let Some(firing) = expand::owed(event, self.person, self.identity, place)? {
+            if let Some(firing) = expand::owed(
+                event,
+                self.person,
+                self.identity,
+                place,
+                &mut self.budget.borrow_mut(),
+            )? {
                 let has_more = firing.has_more || found.as_ref().is_some_and(|it| it.has_more);
                 found = Some(Firing { has_more, ..firing });
             }

@@ -87,3 +87,34 @@ async fn an_owner_without_an_address_is_an_outcome() {
     assert_eq!(rows[0]["outcome"], "failed", "{rows:?}");
     assert_eq!(rows[0]["reason"], "no address", "{rows:?}");
 }
+
+#[tokio::test]
+async fn an_event_whose_rules_cost_too_much_is_refused_before_anybody_waits_for_it() {
+    let node = Home::new().start_with_owner().await;
+    let long_ago = "2019-01-07T09:00:00Z".parse().expect("it is an instant");
+    let mut hostile = Calendar::starting("hostile", long_ago);
+    for hour in 0..10 {
+        hostile = hostile.with(&format!(
+            "RRULE:FREQ=MINUTELY;BYHOUR={hour},23;BYDAY=MO;COUNT=1000000"
+        ));
+    }
+    for minutes in 0..50 {
+        hostile = hostile.alarm(&format!("TRIGGER:-PT{minutes}M"));
+    }
+    let refused = node.put_event("hostile", &hostile).await;
+    assert_eq!(
+        refused.status,
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "{}",
+        refused.body
+    );
+    assert!(
+        refused.body.to_string().contains("cost too much"),
+        "{}",
+        refused.body
+    );
+
+    let rules = hostile.with("RRULE:FREQ=DAILY");
+    let refused = node.put_event("hostile", &rules).await;
+    assert!(refused.body.to_string().contains("11 RRULEs"), "{}", refused.body);
+}

@@ -484,6 +484,22 @@ async fn a_refusal_for_now_is_tried_again_and_a_relay_that_is_down_burns_no_atte
 }
 
 #[tokio::test]
+async fn what_was_due_and_is_withdrawn_before_it_left_is_told() {
+    let channel = Scripted::new([Some(refused(Blame::Target))]);
+    let mut scene = Scene::through(Some(channel)).await;
+    let lines = "DTSTART:20261201T090000Z\nDURATION:PT4H";
+    scene.hand.change("e", "anna", event("e", lines)).await;
+    scene
+        .hand
+        .advance(TimeDelta::minutes(60) + TimeDelta::seconds(5))
+        .await;
+    scene.hand.change("e", "anna", None).await;
+    scene.hand.advance(TimeDelta::hours(1)).await;
+    let cancelled = ("01 09:00".to_owned(), Outcome::Cancelled, Reason::Withdrawn);
+    assert_eq!(scene.outcomes().await, [cancelled]);
+}
+
+#[tokio::test]
 async fn a_retry_never_holds_up_the_next_occurrence_and_ends_with_a_reason() {
     let channel = Scripted::new((0..50).map(|_| Some(refused(Blame::Message))));
     let mut scene = Scene::through(Some(channel)).await;

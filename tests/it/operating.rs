@@ -85,6 +85,9 @@ async fn asked_to_stop_it_stops_with_success_and_gives_back_what_it_holds() {
     let mails = sink.mails(1).await;
     mails[0].assert_on_time(due);
     assert_eq!(sink.log().mails.len(), 1);
+    assert!(node.terminate().await.success());
+    let log = node.home.folder().join("carillon.db-wal");
+    assert!(!log.exists(), "after a clean stop the file is whole by itself");
 }
 
 #[tokio::test]

@@ -24,6 +24,9 @@ use crate::calendar::zone::Zone;
 /// The most RDATEs and EXDATEs together.
 const MOST_DATES: usize = 10_000;
 
+/// The most RRULEs.
+const MOST_RULES: usize = 10;
+
 /// The most attendees that are read.
 const MOST_ATTENDEES: usize = 100;
 
@@ -230,6 +233,12 @@ impl Reader<'_> {
         let dates = component.rdates.len() + component.exdates.len();
         if dates > MOST_DATES {
             return Err(format!("{dates} RDATEs and EXDATEs are more than {MOST_DATES}"));
+        }
+        let rules = self.rules.len();
+        if rules > MOST_RULES {
+            return Err(format!(
+                "{rules} RRULEs are more than {MOST_RULES}: RFC 5545 expects one"
+            ));
         }
         self.read_rules()
     }

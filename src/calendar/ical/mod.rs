@@ -29,6 +29,9 @@ pub use crate::calendar::ical::decode::decode;
 /// The most warnings that one text is worth.
 const MOST_WARNINGS: usize = 200;
 
+/// Components of one event at the most: itself and its overrides.
+const MOST_INSTANCES: usize = 500;
+
 /// What an iCalendar object holds.
 #[derive(Debug, Clone)]
 pub struct Calendar {
@@ -142,7 +145,17 @@ impl Sorter {
         let uid = component::uid(block);
         let off = is_cancelled_by_method(blocks, block).then_some(Off::Cancelled);
         match component::read(blocks, index, off, reading) {
-            Ok(read) => self.keep(uid.unwrap_or_else(|| uid_of_text(block)), read),
+            Ok(read) => {
+                let uid = uid.unwrap_or_else(|| uid_of_text(block));
+                if !self.keep(&uid, read) {
+                    self.rejected.push(Rejection {
+                        uid: Some(uid),
+                        component: block.kind.clone(),
+                        line: block.line,
+                        reason: format!("more than {MOST_INSTANCES} components of one UID"),
+                    });
+                }
+            }
             Err(reason) => self.rejected.push(Rejection {
                 uid,
                 component: block.kind.clone(),
@@ -152,13 +165,19 @@ impl Sorter {
         }
     }
 
-    fn keep(&mut self, uid: String, component: Component) {
-        if let Some(index) = self.by_uid.get(&uid) {
-            self.events[*index].push(component);
+    /// Puts a component to its event; false if that has too many.
+    fn keep(&mut self, uid: &str, component: Component) -> bool {
+        if let Some(index) = self.by_uid.get(uid) {
+            let event = &mut self.events[*index];
+            if event.components().len() >= MOST_INSTANCES {
+                return false;
+            }
+            event.push(component);
         } else {
-            self.by_uid.insert(uid.clone(), self.events.len());
-            self.events.push(Event::new(uid, vec![component]));
+            self.by_uid.insert(uid.to_owned(), self.events.len());
+            self.events.push(Event::new(uid.to_owned(), vec![component]));
         }
+        true
     }
 }
 

@@ -58,6 +58,8 @@ pub async fn apply(
     ledger::record_firings(conn, &decided::collect(decided, |edit| &edit.record), now).await?;
     for (change, (_, edit)) in changes.iter_mut().zip(decided) {
         change.recorded.clone_from(&edit.record);
+        let reasons = edit.quarantine.iter().filter_map(|(_, reason)| reason.clone());
+        change.set_aside.extend(reasons);
     }
     quarantine(conn, &decided::collect(decided, |edit| &edit.quarantine)).await?;
     if let Some(near) = near {

@@ -161,11 +161,6 @@ impl PostgresStore {
         })
     }
 
-    /// Waits for what is under way and closes the connections.
-    pub async fn close(&self) {
-        self.pool.close().await;
-    }
-
     /// A view in which nothing changes.
     async fn snapshot(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
         Ok(self
@@ -376,5 +371,9 @@ impl Store for PostgresStore {
 
     async fn remember(&self, name: &str, value: &str) -> Result<(), StoreError> {
         in_transaction!(self, |tx, _| upkeep::remember(tx, name, value))
+    }
+
+    async fn close(&self) {
+        self.pool.close().await;
     }
 }

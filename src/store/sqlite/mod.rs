@@ -133,12 +133,6 @@ impl SqliteStore {
         })
     }
 
-    /// Waits for what is under way and closes the file.
-    pub async fn close(&self) {
-        self.reader.close().await;
-        self.writer.close().await;
-    }
-
     async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
         Ok(self.writer.begin_with("BEGIN IMMEDIATE").await?)
     }
@@ -185,6 +179,21 @@ fn connection(path: &Path, options: &Options) -> SqliteConnectOptions {
         .pragma("wal_autocheckpoint", "8192")
 }
 
+/// A database with tables, none of which says that they are ours, belongs to another program.
+async fn refuse_foreign(conn: &mut SqliteConnection) -> Result<(), StoreError> {
+    let table: Option<String> = sqlx::query_scalar(
+        "-- foreign_tables
+         SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '\\_sqlx%' ESCAPE '\\' LIMIT 1",
+    )
+    .fetch_optional(conn)
+    .await?;
+    table.map_or(Ok(()), |table| {
+        Err(StoreError::Failed(format!(
+            "it holds a table `{table}` of another program"
+        )))
+    })
+}
+
 async fn applied(conn: &mut SqliteConnection) -> Result<Option<i64>, StoreError> {
     let notes: i64 = sqlx::query_scalar(
         "-- schema_version
@@ -220,8 +229,10 @@ fn about(path: &Path, error: StoreError) -> StoreError {
 async fn migrate(connect: &SqliteConnectOptions) -> Result<(), StoreError> {
     let mut conn = SqliteConnection::connect_with(connect).await?;
     let known = known_schema_version();
-    if let Some(found) = applied(&mut conn).await?.filter(|found| *found > known) {
-        return Err(StoreError::NewerSchema { found, known });
+    match applied(&mut conn).await? {
+        Some(found) if found > known => return Err(StoreError::NewerSchema { found, known }),
+        Some(_) => {}
+        None => refuse_foreign(&mut conn).await?,
     }
     MIGRATIONS.run(&mut conn).await.map_err(|error| match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => StoreError::from(error),
@@ -443,5 +454,10 @@ impl Store for SqliteStore {
         upkeep::remember(&mut tx, name, value).await?;
         tx.commit().await?;
         Ok(())
+    }
+
+    async fn close(&self) {
+        self.reader.close().await;
+        self.writer.close().await;
     }
 }

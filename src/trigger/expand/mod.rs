@@ -140,12 +140,13 @@ fn dropped(series: &Series<'_>, heard: &[EventAlarm]) -> Vec<Refusal> {
     refusals
 }
 
-/// The first firing of `identity` strictly after `after`.
+/// The first firing of `identity` strictly after `after`, found within `budget`.
 pub fn next(
     event: &Event,
     person: &Person,
     identity: &AlarmIdentity,
     after: &Place,
+    budget: &mut Budget,
 ) -> Result<Option<Firing>, GaveUp> {
     let series = Series::new(event, &person.zone)?;
     let voices = voices::all(&series, person);
@@ -153,12 +154,11 @@ pub fn next(
         .iter()
         .filter(|voice| voice.refused.is_none() && voice.alarm.identity == identity.0)
         .collect();
-    let mut budget = Budget::default();
     let found = Search::new(&series, after)
-        .run(&heard, &mut budget)
+        .run(&heard, budget)
         .map_err(|error| GaveUp(error.to_string()))?;
     Ok(found.map(|hit| Firing {
-        has_more: is_endless(&series, &heard) || has_more(&series, &heard, &hit.place, &mut budget),
+        has_more: is_endless(&series, &heard) || has_more(&series, &heard, &hit.place, budget),
         place: hit.place,
         starts_at: hit.starts_at,
         ends_at: hit.ends_at,
@@ -193,12 +193,13 @@ fn has_more(series: &Series<'_>, heard: &[&Voice<'_>], place: &Place, budget: &m
     following.map_or(true, |hit| hit.is_some())
 }
 
-/// The firing of `identity` at exactly `place`, if the event owes it.
+/// The firing of `identity` at exactly `place`, if the event owes it; found within `budget`.
 pub fn owed(
     event: &Event,
     person: &Person,
     identity: &AlarmIdentity,
     place: &Place,
+    budget: &mut Budget,
 ) -> Result<Option<Firing>, GaveUp> {
     let before = match place.repeat.checked_sub(1) {
         Some(repeat) => Place { repeat, ..*place },
@@ -208,7 +209,7 @@ pub fn owed(
             ..*place
         },
     };
-    let firing = next(event, person, identity, &before)?;
+    let firing = next(event, person, identity, &before, budget)?;
     Ok(firing.filter(|firing| firing.place == *place))
 }
 

@@ -107,6 +107,15 @@ async fn an_id_that_cannot_be_one_is_refused() {
 }
 
 #[tokio::test]
+async fn an_address_that_no_relay_takes_is_refused_at_once() {
+    let edge = Edge::open().await;
+    let request = local("PUT", "/v1/owners/anna").header("content-type", "application/json");
+    let body = r#"{"email": "ännä@example.org"}"#;
+    let problem = edge.send(request.body(body.into()).unwrap()).await.problem(422);
+    assert_eq!(problem["errors"][0]["pointer"], "/email", "{problem}");
+}
+
+#[tokio::test]
 async fn a_list_is_no_owner_and_an_encoded_body_is_not_guessed_at() {
     let edge = Edge::open().await;
     for list in ["[]", " [\"anna@example.org\"]"] {

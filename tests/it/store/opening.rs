@@ -288,6 +288,22 @@ async fn what_is_no_database_is_named_with_the_cure() {
         assert!(complaint.contains(&path.display().to_string()), "{complaint}");
         assert!(complaint.contains("store.url"), "{complaint}");
     }
+    let foreign = folder.path().join("notes.db");
+    let options = SqliteConnectOptions::new()
+        .filename(&foreign)
+        .create_if_missing(true);
+    let mut conn = SqliteConnection::connect_with(&options)
+        .await
+        .expect("a database");
+    let made = conn.execute("CREATE TABLE notes (text TEXT)").await;
+    made.expect("a table");
+    conn.close().await.expect("it closes");
+    let complaint = open(&foreign, &clock)
+        .await
+        .expect_err("it is another's")
+        .to_string();
+    assert!(complaint.contains("`notes`"), "{complaint}");
+
     let notes = std::fs::read_to_string(&file).expect("it is still there");
     assert!(notes.starts_with("these are notes"));
 }

@@ -1,6 +1,7 @@
 //! Input that means harm: it must be refused or answered, with a bounded search.
 
 use super::*;
+use crate::calendar::recurrence::Budget;
 use crate::trigger::AlarmIdentity;
 
 const NOW: [&str; 1] = ["2026-11-27T00:00"];
@@ -12,8 +13,16 @@ fn ask(event: &Event, times: &[&str]) {
     for after in times {
         let after = Place::just_before(instant(after));
         for alarm in expand::alarms(event, &person).0 {
-            if let Ok(Some(firing)) = expand::next(event, &person, &alarm.identity, &after) {
-                let owed = expand::owed(event, &person, &alarm.identity, &firing.place);
+            if let Ok(Some(firing)) =
+                expand::next(event, &person, &alarm.identity, &after, &mut Budget::default())
+            {
+                let owed = expand::owed(
+                    event,
+                    &person,
+                    &alarm.identity,
+                    &firing.place,
+                    &mut Budget::default(),
+                );
                 assert_eq!(owed, Ok(Some(firing.clone())));
                 expand::occurrence(event, &person, firing.place.occurrence);
             }
@@ -138,5 +147,8 @@ fn an_alarm_that_nobody_has_never_fires() {
     ]));
     let identity = AlarmIdentity("none".to_owned());
     let after = Place::just_before(instant("2026-01-01T00:00"));
-    assert_eq!(expand::next(&event, &person(BERLIN), &identity, &after), Ok(None));
+    assert_eq!(
+        expand::next(&event, &person(BERLIN), &identity, &after, &mut Budget::default()),
+        Ok(None)
+    );
 }

@@ -8,6 +8,7 @@ mod recurrence;
 mod state;
 mod triggers;
 
+use crate::calendar::recurrence::Budget;
 use chrono::DateTime;
 use chrono::Utc;
 
@@ -66,7 +67,8 @@ fn fired(event: &Event, person: &Person, after: &str, limit: usize) -> Vec<Firin
     for alarm in expand::alarms(event, person).0 {
         let mut place = Place::just_before(instant(after));
         for _ in 0..limit {
-            let next = expand::next(event, person, &alarm.identity, &place).expect("within the budget");
+            let next = expand::next(event, person, &alarm.identity, &place, &mut Budget::default())
+                .expect("within the budget");
             let Some(firing) = next else { break };
             assert!(place < firing.place, "{place:?} {firing:?}");
             place = firing.place;

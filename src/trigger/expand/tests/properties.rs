@@ -1,5 +1,6 @@
 //! What holds for every event.
 
+use crate::calendar::recurrence::Budget;
 use chrono::TimeDelta;
 use proptest::prelude::*;
 
@@ -79,7 +80,8 @@ fn walk(event: &Event, person: &Person, limit: usize) -> Vec<Firing> {
     let mut place = Place::just_before(instant("2020-01-01T00:00"));
     let mut walked = Vec::new();
     while walked.len() < limit {
-        let next = expand::next(event, person, &identity(), &place).expect("within the budget");
+        let next = expand::next(event, person, &identity(), &place, &mut Budget::default())
+            .expect("within the budget");
         let Some(firing) = next else { break };
         assert!(place < firing.place, "{place:?} {firing:?}");
         place = firing.place;
@@ -96,10 +98,10 @@ proptest! {
         let person = person("Europe/Berlin");
         let walked = walk(&event, &person, 25);
         for (index, firing) in walked.iter().enumerate() {
-            let owed = expand::owed(&event, &person, &identity(), &firing.place);
+            let owed = expand::owed(&event, &person, &identity(), &firing.place, &mut Budget::default());
             prop_assert_eq!(owed, Ok(Some(firing.clone())));
             let moved = Place { trigger_at: firing.place.trigger_at + TimeDelta::seconds(1), ..firing.place };
-            prop_assert_eq!(expand::owed(&event, &person, &identity(), &moved), Ok(None));
+            prop_assert_eq!(expand::owed(&event, &person, &identity(), &moved, &mut Budget::default()), Ok(None));
             prop_assert!(firing.starts_at <= firing.ends_at);
             prop_assert!(firing.has_more || index + 1 == walked.len());
         }
@@ -111,7 +113,7 @@ proptest! {
         let from = instant("2025-12-01T00:00") + TimeDelta::minutes(minutes);
         let walked = walk(&event, &person, 150);
         let expected = walked.iter().find(|firing| firing.place.trigger_at >= from);
-        let found = expand::next(&event, &person, &identity(), &Place::just_before(from)).expect("within the budget");
+        let found = expand::next(&event, &person, &identity(), &Place::just_before(from), &mut Budget::default()).expect("within the budget");
         prop_assume!(expected.is_some() || walked.len() < 150);
         prop_assert_eq!(found.as_ref(), expected);
     }
