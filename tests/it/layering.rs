@@ -12,7 +12,9 @@ const LONGEST_FILE: usize = 400;
 /// What each part of `src/` may import, beside itself.
 fn allowed(part: &str) -> Option<&'static [&'static str]> {
     Some(match part {
-        "calendar" | "clock" | "cluster" | "ready" | "shutdown" => &[],
+        "calendar" | "clock" | "ready" | "shutdown" => &[],
+        // Whoever leads knows no work: the database behind it is a trait of its own, and messages are opaque.
+        "cluster" => &["clock"],
         "trigger" => &["calendar"],
         // What would fire, without a store.
         "preview" => &["calendar", "trigger"],

@@ -1,0 +1,233 @@
+//! When a leader may act.
+//!
+//! Raft says who leads; it does not say since when that may no longer be true. Authority is a lease: it lasts a fixed
+//! time from the moment at which a message that a quorum answered was sent, it is read off the boot-time clock, and it
+//! begins only once the database has taken the fence of this term.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::ServerState;
+use openraft::async_runtime::Instant;
+use openraft::async_runtime::WatchReceiver;
+use openraft::errors::Fatal;
+use openraft::type_config::alias::InstantOf;
+use tokio::sync::watch;
+
+use super::Fence;
+use super::member::Member;
+use super::state::Types;
+use crate::clock::Clock;
+
+/// How often the lease is looked at when nothing happens.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Nothing runs out while nothing is held; the lease is looked at again all the same.
+const IDLE: Duration = Duration::from_hours(1);
+
+/// The pause after the database did not take the fence.
+const AFTER_REFUSAL: Duration = Duration::from_millis(500);
+
+/// Authority until an instant of the boot-time clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grant {
+    fence: Fence,
+    until: Duration,
+}
+
+/// Authority as it is asked for; clones see the same.
+#[derive(Debug, Clone)]
+pub(super) struct Lease {
+    clock: Arc<dyn Clock>,
+    grants: watch::Receiver<Option<Grant>>,
+}
+
+impl Lease {
+    pub(super) fn new(clock: Arc<dyn Clock>, grants: watch::Receiver<Option<Grant>>) -> Self {
+        Self { clock, grants }
+    }
+
+    /// The fence, while the lease lasts. Whoever grants may be late or dead: the clock decides.
+    pub(super) fn held(&self) -> Option<Fence> {
+        let grant = *self.grants.borrow();
+        grant
+            .filter(|grant| self.clock.elapsed() < grant.until)
+            .map(|grant| grant.fence)
+    }
+
+    /// Waits until what is held is not `known`.
+    pub(super) async fn differs(&self, known: Option<Fence>) {
+        let mut grants = self.grants.clone();
+        loop {
+            let until = grants.borrow_and_update().map(|grant| grant.until);
+            if self.held() != known {
+                return;
+            }
+            let left = until.map_or(IDLE, |until| until.saturating_sub(self.clock.elapsed()));
+            tokio::select! {
+                // Without a granter nothing is gained any more, but what is held still runs out.
+                Ok(()) = grants.changed() => {}
+                () = self.clock.sleep(left) => {}
+            }
+        }
+    }
+}
+
+/// Watches Raft and grants authority. Ends when Raft does, and says why if that is a failure.
+pub(super) async fn watch_over(member: Arc<Member>) {
+    let mut metrics = member.raft.metrics();
+    let mut watched = Watched::default();
+    loop {
+        let seen = {
+            let metrics = metrics.borrow_and_update();
+            metrics
+                .running_state
+                .clone()
+                .map(|()| watched.lease(&member, &metrics))
+        };
+        match seen {
+            Ok(leads) => {
+                let grant = watched.grant(&member, leads).await;
+                member.grant(grant);
+            }
+            Err(fatal) => return member.ended(&fatal),
+        }
+        tokio::select! {
+            changed = metrics.changed() => if changed.is_err() {
+                return member.ended(&Fatal::Stopped);
+            },
+            () = member.clock.sleep(LOOK) => {}
+        }
+    }
+}
+
+/// What the watch remembers from look to look.
+#[derive(Debug, Default)]
+struct Watched {
+    /// When the last message that a quorum answered was sent, by Raft's clock and by ours.
+    acked: Option<(InstantOf<Types>, Duration)>,
+    /// The fence that the database took.
+    acquired: Option<Fence>,
+    /// The database is not asked before.
+    ask_from: Duration,
+}
+
+impl Watched {
+    /// What this node may hold by what Raft says: the term, and until when.
+    fn lease(&mut self, member: &Member, metrics: &openraft::RaftMetrics<Types>) -> Option<Grant> {
+        let leads = metrics.state == ServerState::Leader && metrics.current_leader == Some(member.me.id);
+        let acked = metrics.last_quorum_acked?.into_inner();
+        if !leads || !member.stands || member.is_yielding() {
+            return None;
+        }
+        Some(Grant {
+            fence: Fence {
+                generation: member.charter.generation,
+                term: metrics.current_term,
+                node: member.me.id,
+            },
+            until: self.by_our_clock(&*member.clock, acked) + member.pace.lease(),
+        })
+    }
+
+    /// An instant of Raft's clock by the boot-time clock, which goes on while the machine sleeps. It is converted once,
+    /// when it is first seen: converted again after a sleep it would look young.
+    fn by_our_clock(&mut self, clock: &dyn Clock, acked: InstantOf<Types>) -> Duration {
+        match self.acked {
+            Some((known, ours)) if known == acked => ours,
+            _ => {
+                // In this order, so that a pause between the two makes it older.
+                let now = clock.elapsed();
+                let ours = now.saturating_sub(acked.elapsed());
+                self.acked = Some((acked, ours));
+                ours
+            }
+        }
+    }
+
+    /// What is granted: nothing before the database took the fence, once for each term.
+    async fn grant(&mut self, member: &Member, leads: Option<Grant>) -> Option<Grant> {
+        let lease = leads.filter(|lease| member.clock.elapsed() < lease.until)?;
+        if self.acquired == Some(lease.fence) {
+            return Some(lease);
+        }
+        if member.clock.elapsed() < self.ask_from {
+            return None;
+        }
+        let fence = lease.fence;
+        let answer = member
+            .arbiter
+            .ask(|registry| async move { registry.acquire(fence).await })
+            .await;
+        match answer {
+            Ok(true) => {
+                tracing::info!(
+                    term = fence.term,
+                    generation = fence.generation,
+                    "this node leads"
+                );
+                self.acquired = Some(fence);
+                return Some(lease);
+            }
+            Ok(false) => tracing::warn!(
+                term = fence.term,
+                generation = fence.generation,
+                "the database knows a later leader than this node"
+            ),
+            Err(error) => {
+                tracing::warn!(%error, "elected, but the database did not take the fence; trying again")
+            }
+        }
+        self.ask_from = member.clock.elapsed() + AFTER_REFUSAL;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::clock::ManualClock;
+
+    const FENCE: Fence = Fence {
+        generation: 1,
+        term: 2,
+        node: 3,
+    };
+
+    #[tokio::test]
+    async fn a_lease_runs_out_by_the_clock_alone() {
+        let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH));
+        let grants = watch::Sender::new(None);
+        let lease = Lease::new(Arc::<ManualClock>::clone(&clock), grants.subscribe());
+        assert_eq!(lease.held(), None);
+        assert_eq!(lease.differs(None).now_or_never(), None);
+
+        let until = clock.elapsed() + Duration::from_secs(1);
+        grants.send_replace(Some(Grant { fence: FENCE, until }));
+        assert_eq!(lease.held(), Some(FENCE));
+        assert_eq!(lease.differs(None).now_or_never(), Some(()));
+        assert_eq!(lease.differs(Some(FENCE)).now_or_never(), None);
+
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(lease.held(), None);
+        assert_eq!(lease.differs(Some(FENCE)).now_or_never(), Some(()));
+    }
+
+    #[tokio::test]
+    async fn without_a_granter_a_lease_still_runs_out() {
+        let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH));
+        let until = clock.elapsed() + Duration::from_secs(1);
+        let grants = watch::Sender::new(Some(Grant { fence: FENCE, until }));
+        let lease = Lease::new(Arc::<ManualClock>::clone(&clock), grants.subscribe());
+        drop(grants);
+        let waiting = lease.clone();
+        let lost = tokio::spawn(async move { waiting.differs(Some(FENCE)).await });
+        tokio::task::yield_now().await;
+        clock.advance(Duration::from_secs(2));
+        lost.await.unwrap();
+        assert_eq!(lease.held(), None);
+    }
+}

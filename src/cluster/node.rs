@@ -1,0 +1,218 @@
+//! The cluster as the rest of the service sees it: started, asked, stopped.
+//!
+//! Raft and its peer server live on a thread of their own, so that nothing else in this process can cost the lease.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::Leadership;
+use super::config::Config;
+use super::disk::Folder;
+use super::formation::StartError;
+use super::mail::Inbox;
+use super::mail::Topic;
+use super::member::Materials;
+use super::member::Member;
+use super::network::HttpCarrier;
+use super::registry::Arbiter;
+use super::registry::NodeId;
+use super::registry::Registry;
+use super::server;
+use super::server::Door;
+use super::status::Status;
+use crate::clock::Clock;
+
+/// What a cluster is given.
+#[derive(Debug)]
+pub struct Parts {
+    /// The arbiter. It is called on the runtime on which the cluster is started.
+    pub registry: Arc<dyn Registry>,
+    /// The node's clocks.
+    pub clock: Arc<dyn Clock>,
+    /// Takes messages of peers.
+    pub inbox: Inbox,
+}
+
+/// This node's part in a cluster that runs.
+#[derive(Debug)]
+pub struct Cluster {
+    member: Arc<Member>,
+    own: Handle,
+    stop: CancellationToken,
+    stopped: oneshot::Receiver<()>,
+}
+
+/// What the cluster's thread says once it runs.
+type Started = Result<(Arc<Member>, Handle), StartError>;
+
+impl Cluster {
+    /// Starts taking part: finds out who this node is, starts Raft and listens to peers. Returns before there is a
+    /// leader.
+    pub async fn start(config: Config, parts: Parts) -> Result<Self, StartError> {
+        config.check()?;
+        let home = Handle::current();
+        let stop = CancellationToken::new();
+        let (started, starting) = oneshot::channel();
+        let (ended, stopped) = oneshot::channel();
+        let stopping = stop.clone();
+        thread::Builder::new()
+            .name("cluster".to_owned())
+            .spawn(move || {
+                on_its_own(config, parts, home, started, stopping);
+                let _ = ended.send(());
+            })
+            .map_err(|error| StartError::Other(format!("cannot start its thread: {error}")))?;
+        let (member, own) = starting
+            .await
+            .map_err(|_| StartError::Other("its thread died".to_owned()))??;
+        Ok(Self {
+            member,
+            own,
+            stop,
+            stopped,
+        })
+    }
+
+    /// Whether this node leads, for whoever needs to know.
+    pub fn leadership(&self) -> Leadership {
+        self.member.leadership()
+    }
+
+    /// This node's number.
+    pub fn id(&self) -> NodeId {
+        self.member.me.id
+    }
+
+    /// Where peers reach this node.
+    pub fn addr(&self) -> &str {
+        &self.member.me.addr
+    }
+
+    /// The cluster as the leader sees it, or else as this node does.
+    pub async fn status(&self) -> Status {
+        let member = Arc::clone(&self.member);
+        let asked = self.own.spawn(async move { member.status().await });
+        asked.await.unwrap_or_else(|_| self.member.own_status())
+    }
+
+    /// Strikes a node off for good, this one included. It must be stopped, or be about to. The error says why not.
+    pub async fn remove(&self, id: NodeId) -> Result<(), String> {
+        let member = Arc::clone(&self.member);
+        let asked = self.own.spawn(async move { member.remove(id).await });
+        asked.await.map_err(|error| error.to_string())?
+    }
+
+    /// Sends a member a message, once; whether there was room for it and somebody to send it to.
+    pub fn tell(&self, id: NodeId, topic: Topic, message: &impl Serialize) -> bool {
+        let _own = self.own.enter();
+        let peer = self.member.peer(id);
+        peer.is_some_and(|peer| self.member.outbox.send(peer, topic, message))
+    }
+
+    /// Waits until Raft has failed, and says why. The process should end then: its supervisor starts it again.
+    pub async fn failed(&self) -> String {
+        let mut failure = self.member.failure();
+        let failure = failure.wait_for(Option::is_some).await;
+        let reason = failure.ok().and_then(|reason| reason.clone());
+        reason.unwrap_or_else(|| "the cluster's thread has ended".to_owned())
+    }
+
+    /// Gives up leadership: at once here, and within 2 s another node leads if one can. Whether one does. Who wants to
+    /// go on without it calls this after the work has stopped; this node may be elected again.
+    pub async fn hand_over(&self) -> bool {
+        let member = Arc::clone(&self.member);
+        let handed = self.own.spawn(async move { member.hand_over().await });
+        handed.await.unwrap_or(false)
+    }
+
+    /// Hands over and stops.
+    pub async fn shut_down(self) {
+        self.stop.cancel();
+        let _ = self.stopped.await;
+    }
+}
+
+fn on_its_own(
+    config: Config,
+    parts: Parts,
+    home: Handle,
+    started: oneshot::Sender<Started>,
+    stop: CancellationToken,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _ = started.send(Err(StartError::Other(format!(
+                "cannot start its runtime: {error}"
+            ))));
+            return;
+        }
+    };
+    runtime.block_on(async move {
+        match begin(config, parts, home).await {
+            Ok((member, listener, door)) => {
+                let _ = started.send(Ok((Arc::clone(&member), Handle::current())));
+                run(member, listener, door, stop).await;
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
+        }
+    });
+}
+
+async fn begin(
+    config: Config,
+    parts: Parts,
+    home: Handle,
+) -> Result<(Arc<Member>, TcpListener, Arc<Door>), StartError> {
+    let listener = listen(config.listen).await?;
+    let folder = Folder::open(&config.data_dir)
+        .map_err(|error| StartError::DataDir(config.data_dir.clone(), error))?;
+    let carrier = HttpCarrier::new(config.secret.clone())
+        .map_err(|error| StartError::Other(format!("cannot make a client: {error}")))?;
+    let bound = listener
+        .local_addr()
+        .map_err(|error| StartError::Listen(config.listen, error))?;
+    let materials = Materials {
+        folder: Arc::new(folder),
+        addr: config.advertise.unwrap_or_else(|| bound.to_string()),
+        stands: config.stands,
+        pace: config.pace,
+        arbiter: Arbiter::new(parts.registry, home),
+        clock: parts.clock,
+        carrier: Arc::new(carrier),
+        inbox: parts.inbox,
+    };
+    let member = Member::start(materials).await?;
+    let door = Arc::new(Door::new(Arc::clone(&member), config.secret));
+    Ok((member, listener, door))
+}
+
+async fn listen(addr: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(addr)
+        .await
+        .map_err(|error| StartError::Listen(addr, error))
+}
+
+/// Serves until `stop`; then hands over while it still answers.
+async fn run(member: Arc<Member>, listener: TcpListener, door: Arc<Door>, stop: CancellationToken) {
+    let silent = CancellationToken::new();
+    let serving = server::serve(listener, door, silent.clone().cancelled_owned());
+    tokio::pin!(serving);
+    tokio::select! {
+        ended = &mut serving => {
+            tracing::error!(?ended, "the peer server has ended");
+            member.fail("the peer server has ended".to_owned());
+        }
+        () = async { stop.cancelled().await; member.stop().await } => {}
+    }
+    silent.cancel();
+}
