@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use tokio_util::sync::DropGuard;
 
 use super::Leadership;
 use super::config::Config;
@@ -40,13 +41,23 @@ pub struct Parts {
     pub inbox: Inbox,
 }
 
-/// This node's part in a cluster that runs.
+/// This node's part in a cluster that runs. Dropped, it stops as in a crash; see [`Cluster::shut_down`].
 #[derive(Debug)]
 pub struct Cluster {
     member: Arc<Member>,
     own: Handle,
-    stop: CancellationToken,
+    ends: Ends,
     stopped: oneshot::Receiver<()>,
+    _gone: DropGuard,
+}
+
+/// How the cluster's thread is told to end.
+#[derive(Debug, Clone, Default)]
+struct Ends {
+    /// Hand over, then end.
+    stop: CancellationToken,
+    /// End at once.
+    gone: CancellationToken,
 }
 
 /// What the cluster's thread says once it runs.
@@ -58,14 +69,15 @@ impl Cluster {
     pub async fn start(config: Config, parts: Parts) -> Result<Self, StartError> {
         config.check()?;
         let home = Handle::current();
-        let stop = CancellationToken::new();
+        let ends = Ends::default();
+        let gone = ends.gone.clone().drop_guard();
         let (started, starting) = oneshot::channel();
         let (ended, stopped) = oneshot::channel();
-        let stopping = stop.clone();
+        let told = ends.clone();
         thread::Builder::new()
             .name("cluster".to_owned())
             .spawn(move || {
-                on_its_own(config, parts, home, started, stopping);
+                on_its_own(config, parts, home, started, told);
                 let _ = ended.send(());
             })
             .map_err(|error| StartError::Other(format!("cannot start its thread: {error}")))?;
@@ -75,8 +87,9 @@ impl Cluster {
         Ok(Self {
             member,
             own,
-            stop,
+            ends,
             stopped,
+            _gone: gone,
         })
     }
 
@@ -134,18 +147,12 @@ impl Cluster {
 
     /// Hands over and stops.
     pub async fn shut_down(self) {
-        self.stop.cancel();
+        self.ends.stop.cancel();
         let _ = self.stopped.await;
     }
 }
 
-fn on_its_own(
-    config: Config,
-    parts: Parts,
-    home: Handle,
-    started: oneshot::Sender<Started>,
-    stop: CancellationToken,
-) {
+fn on_its_own(config: Config, parts: Parts, home: Handle, started: oneshot::Sender<Started>, ends: Ends) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -159,7 +166,7 @@ fn on_its_own(
         match begin(config, parts, home).await {
             Ok((member, listener, door)) => {
                 let _ = started.send(Ok((Arc::clone(&member), Handle::current())));
-                run(member, listener, door, stop).await;
+                run(member, listener, door, ends).await;
             }
             Err(error) => {
                 let _ = started.send(Err(error));
@@ -202,8 +209,8 @@ async fn listen(addr: SocketAddr) -> Result<TcpListener, StartError> {
         .map_err(|error| StartError::Listen(addr, error))
 }
 
-/// Serves until `stop`; then hands over while it still answers.
-async fn run(member: Arc<Member>, listener: TcpListener, door: Arc<Door>, stop: CancellationToken) {
+/// Serves until it is told to stop; then hands over while it still answers.
+async fn run(member: Arc<Member>, listener: TcpListener, door: Arc<Door>, ends: Ends) {
     let silent = CancellationToken::new();
     let serving = server::serve(listener, door, silent.clone().cancelled_owned());
     tokio::pin!(serving);
@@ -212,7 +219,8 @@ async fn run(member: Arc<Member>, listener: TcpListener, door: Arc<Door>, stop: 
             tracing::error!(?ended, "the peer server has ended");
             member.fail("the peer server has ended".to_owned());
         }
-        () = async { stop.cancelled().await; member.stop().await } => {}
+        () = ends.gone.cancelled() => return,
+        () = async { ends.stop.cancelled().await; member.stop().await } => {}
     }
     silent.cancel();
 }
