@@ -41,6 +41,7 @@ use super::state::Membership;
 use super::state::Types;
 use super::status;
 use super::status::Status;
+use super::status::is_joint;
 use crate::clock::Clock;
 
 /// How long a member has to let another in.
@@ -48,6 +49,9 @@ const ADMISSION: Duration = Duration::from_secs(5);
 
 /// The first pause between two requests to be let in; it grows tenfold at the most.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How often changes that nobody finishes are looked for.
+const FINISH: Duration = Duration::from_secs(1);
 
 /// How long the leader has to say what it knows.
 const STATUS: Duration = Duration::from_secs(1);
@@ -197,14 +201,33 @@ impl Member {
             if self.is_in_place() {
                 break;
             }
-            let mut metrics = self.raft.metrics();
-            metrics.borrow_and_update();
-            tokio::select! {
-                changed = metrics.changed() => if changed.is_err() { return },
-                () = self.clock.sleep(pause) => pause = (pause * 2).min(ASK_AGAIN * 10),
-            }
+            self.clock.sleep(pause).await;
+            pause = (pause * 2).min(ASK_AGAIN * 10);
         }
         tracing::info!(node = self.me.id, stands = self.stands, "a member of the cluster");
+        self.finish_changes().await;
+    }
+
+    /// A leader that dies while it changes the voters leaves both the old and the new ones in force, so that a majority
+    /// of each is needed for everything. Whoever leads then brings the change to its end.
+    async fn finish_changes(&self) {
+        let mut unfinished = None;
+        loop {
+            self.clock.sleep(FINISH).await;
+            let metrics = self.raft.metrics().borrow_watched().clone();
+            if metrics.running_state.is_err() {
+                return;
+            }
+            let agreed = metrics.committed_membership_config;
+            let is_unfinished = metrics.state == ServerState::Leader && is_joint(agreed.membership());
+            // Seen twice, or it is a change under way.
+            if is_unfinished && unfinished == Some(*agreed.log_id()) {
+                let wanted = agreed.get_joint_config().last().cloned().unwrap_or_default();
+                let finished = self.change(ChangeMembers::ReplaceAllVoters(wanted), true).await;
+                tracing::info!(?finished, "a change of the members was left unfinished");
+            }
+            unfinished = is_unfinished.then_some(*agreed.log_id());
+        }
     }
 
     /// Whether the members agree on where this node is and as what.
@@ -212,9 +235,10 @@ impl Member {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
         let agreed = metrics.committed_membership_config.membership();
-        agreed
-            .get_node(&self.me.id)
-            .is_some_and(|node| node.addr == self.me.addr)
+        !is_joint(agreed)
+            && agreed
+                .get_node(&self.me.id)
+                .is_some_and(|node| node.addr == self.me.addr)
             && agreed.voter_ids().any(|voter| voter == self.me.id) == self.stands
     }
 
@@ -287,7 +311,7 @@ impl Member {
         if wanted.is_empty() {
             return Err("somebody has to lead".to_owned());
         }
-        if wanted != voters {
+        if wanted != voters || is_joint(&known) {
             // Those that no longer vote listen on: the replaced ones go below, the one that does not stand stays.
             self.change(ChangeMembers::ReplaceAllVoters(wanted), true).await?;
         }

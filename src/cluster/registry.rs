@@ -107,6 +107,7 @@ pub struct MemoryRegistry(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
+    name: String,
     numbered: NodeId,
     peers: BTreeMap<NodeId, String>,
     charter: Option<Charter>,
@@ -114,6 +115,14 @@ struct Known {
 }
 
 impl MemoryRegistry {
+    /// One of a database that will name its cluster so.
+    pub fn named(name: &str) -> Self {
+        Self(Mutex::new(Known {
+            name: name.to_owned(),
+            ..Known::default()
+        }))
+    }
+
     /// The fence in force.
     pub fn fence(&self) -> Option<Fence> {
         self.known(|known| known.fence)
@@ -137,7 +146,7 @@ impl Registry for MemoryRegistry {
     async fn found_or_get(&self, me: NodeId) -> Result<Charter, RegistryError> {
         Ok(self.known(|known| {
             let founded = Charter {
-                cluster: format!("founded-by-{me}"),
+                cluster: known.name.clone(),
                 generation: 1,
                 founder: me,
             };

@@ -48,10 +48,10 @@ use crate::clock::Clock;
 const SEEDS: u64 = 50;
 
 /// Faults happen until then; after it the cluster has to heal.
-const FAULTS: Duration = Duration::from_secs(60);
+const FAULTS: Duration = Duration::from_secs(40);
 
 /// When a run ends.
-const END: Duration = Duration::from_secs(75);
+const END: Duration = Duration::from_secs(52);
 
 /// Where everybody listens.
 const PORT: u16 = 7000;
@@ -109,20 +109,21 @@ impl Carrier for Wire {
 
 async fn exchange(call: &Call) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect(&*call.to.addr).await?;
-    let head = (&*call.cluster, call.to.id.to_string(), call.path, &call.body);
+    let body = String::from_utf8_lossy(&call.body);
+    let head = (&*call.cluster, call.to.id.to_string(), call.path, body);
     send(&mut stream, &serde_json::to_vec(&head)?).await?;
     Ok(serde_json::from_slice(&receive(&mut stream).await?)?)
 }
 
 async fn answer(mut stream: TcpStream, door: Arc<Door>) -> std::io::Result<()> {
     let question = receive(&mut stream).await?;
-    let (cluster, target, path, body): (String, String, String, Vec<u8>) = serde_json::from_slice(&question)?;
+    let (cluster, target, path, body): (String, String, String, String) = serde_json::from_slice(&question)?;
     let head = Head {
         secret: None,
         cluster: Some(cluster),
         target: Some(target),
     };
-    let answer = door.answer(&head, &path, &body).await;
+    let answer = door.answer(&head, &path, body.as_bytes()).await;
     send(&mut stream, &serde_json::to_vec(&answer)?).await
 }
 

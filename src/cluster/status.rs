@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openraft::BasicNode;
 use openraft::RaftMetrics;
 use openraft::async_runtime::Instant;
 use serde::Deserialize;
@@ -26,6 +27,8 @@ pub struct Status {
     pub leader: Option<NodeId>,
     /// Whether it may act as the leader now.
     pub authority: bool,
+    /// Whether the members are being changed: until that is done, old and new ones both have to agree.
+    pub changing: bool,
     /// Everybody, by number.
     pub members: Vec<MemberStatus>,
 }
@@ -57,6 +60,11 @@ pub enum Role {
     Learner,
 }
 
+/// Whether a change of the voters has begun and not ended.
+pub(super) fn is_joint(membership: &openraft::Membership<NodeId, BasicNode>) -> bool {
+    membership.get_joint_config().len() > 1
+}
+
 /// The cluster as `member` sees it.
 pub(super) fn of(member: &Member, metrics: &RaftMetrics<Types>) -> Status {
     let membership = metrics.membership_config.membership();
@@ -84,6 +92,7 @@ pub(super) fn of(member: &Member, metrics: &RaftMetrics<Types>) -> Status {
         term: metrics.current_term,
         leader: metrics.current_leader,
         authority: member.leadership().is_held(),
+        changing: is_joint(membership) || metrics.membership_config != metrics.committed_membership_config,
         members: members.collect(),
     }
 }

@@ -117,12 +117,15 @@ async fn leader(nodes: &[&Cluster]) -> (usize, Fence) {
     .await
 }
 
-/// Waits until there are so many voters.
+/// Waits until there are so many voters, agreed upon.
 async fn voters(node: &Cluster, count: usize) {
     until("the voters", || async {
-        let members = node.status().await.members;
-        let voting = members.iter().filter(|member| member.role != Role::Learner);
-        (voting.count() == count).then_some(())
+        let status = node.status().await;
+        let voting = status
+            .members
+            .iter()
+            .filter(|member| member.role != Role::Learner);
+        (voting.count() == count && !status.changing).then_some(())
     })
     .await;
 }
@@ -243,7 +246,8 @@ async fn leadership_is_handed_over_at_shutdown() {
     let mut nodes = Vec::from(nodes);
     let (leaving, first) = take_leader(&mut nodes).await;
     let began = SystemClock.elapsed();
-    let (_, (_, second)) = tokio::join!(leaving.shut_down(), leader(&[&nodes[0], &nodes[1]]));
+    let others = [&nodes[0], &nodes[1]];
+    let ((), (_, second)) = tokio::join!(leaving.shut_down(), leader(&others));
     let took = SystemClock.elapsed() - began;
     println!("handed over within {took:?}");
     assert!(second.term > first.term);
@@ -384,7 +388,7 @@ async fn a_data_directory_serves_one_node_of_one_cluster() {
     node.shut_down().await;
 
     // A database that knows another cluster.
-    let other = Arc::new(MemoryRegistry::default());
+    let other = Arc::new(MemoryRegistry::named("another"));
     Machine::new(&other).start().await.shut_down().await;
     other.register("127.0.0.1:1").await.unwrap();
     machine.registry = other;
