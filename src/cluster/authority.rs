@@ -65,6 +65,7 @@ impl Lease {
             }
             let left = until.map_or(IDLE, |until| until.saturating_sub(self.clock.elapsed()));
             tokio::select! {
+                biased;
                 // Without a granter nothing is gained any more, but what is held still runs out.
                 Ok(()) = grants.changed() => {}
                 () = self.clock.sleep(left) => {}
@@ -93,6 +94,7 @@ pub(super) async fn watch_over(member: Arc<Member>) {
             Err(fatal) => return member.ended(&fatal),
         }
         tokio::select! {
+            biased;
             changed = metrics.changed() => if changed.is_err() {
                 return member.ended(&Fatal::Stopped);
             },
