@@ -25,6 +25,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Nothing runs out while nothing is held; the lease is looked at again all the same.
 const IDLE: Duration = Duration::from_hours(1);
 
+/// How long a leader tries to have its fence taken, before it lets another try.
+const PERSISTENCE: Duration = Duration::from_secs(5);
+
 /// The pause after the database did not take the fence.
 const AFTER_REFUSAL: Duration = Duration::from_millis(500);
 
@@ -90,6 +93,10 @@ pub(super) async fn watch_over(member: Arc<Member>) {
             Ok(leads) => {
                 let grant = watched.grant(&member, leads).await;
                 member.grant(grant);
+                if std::mem::take(&mut watched.gives_up) {
+                    tracing::warn!("elected, but without the database: another node shall lead");
+                    member.hand_over().await;
+                }
             }
             Err(fatal) => return member.ended(&fatal),
         }
@@ -112,6 +119,10 @@ struct Watched {
     acquired: Option<Fence>,
     /// The database is not asked before.
     ask_from: Duration,
+    /// Since when it has not taken the fence.
+    refused_since: Option<Duration>,
+    /// It has been so for too long.
+    gives_up: bool,
 }
 
 impl Watched {
@@ -169,6 +180,7 @@ impl Watched {
                     "this node leads"
                 );
                 self.acquired = Some(fence);
+                self.refused_since = None;
                 return Some(lease);
             }
             Ok(false) => tracing::warn!(
@@ -177,11 +189,22 @@ impl Watched {
                 "the database knows a later leader than this node"
             ),
             Err(error) => {
-                tracing::warn!(%error, "elected, but the database did not take the fence; trying again")
+                tracing::warn!(%error, "elected, but the database did not take the fence; trying again");
             }
         }
-        self.ask_from = member.clock.elapsed() + AFTER_REFUSAL;
+        self.refused(member);
         None
+    }
+
+    /// A leader that the database does not take is in the way of one that it would.
+    fn refused(&mut self, member: &Member) {
+        let now = member.clock.elapsed();
+        self.ask_from = now + AFTER_REFUSAL;
+        let since = *self.refused_since.get_or_insert(now);
+        self.gives_up = now.saturating_sub(since) >= PERSISTENCE;
+        if self.gives_up {
+            self.refused_since = None;
+        }
     }
 }
 

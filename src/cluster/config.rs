@@ -41,7 +41,7 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_millis(250),
-            election_min: Duration::from_millis(1_000),
+            election_min: Duration::from_secs(1),
             election_max: Duration::from_millis(1_600),
         }
     }

@@ -90,7 +90,7 @@ impl Folder {
                 Err(error) => return Err(error),
             },
             #[cfg(test)]
-            Medium::Memory(shelf) => match shelf.lock().expect("no holder panics").get(name) {
+            Medium::Memory(documents) => match documents.lock().expect("no holder panics").get(name) {
                 Some(bytes) => bytes.clone(),
                 None => return Ok(None),
             },
@@ -109,8 +109,8 @@ impl Folder {
         match &self.0 {
             Medium::Disk { path, .. } => replace_file(path, name, &bytes),
             #[cfg(test)]
-            Medium::Memory(shelf) => {
-                shelf
+            Medium::Memory(documents) => {
+                documents
                     .lock()
                     .expect("no holder panics")
                     .insert(name.to_owned(), bytes);

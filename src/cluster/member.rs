@@ -85,6 +85,7 @@ pub(super) struct Member {
     /// It has just started and may have forgotten a promise.
     quiet: AtomicBool,
     yielding: AtomicBool,
+    stopping: AtomicBool,
     grants: watch::Sender<Option<Grant>>,
     failure: watch::Sender<Option<String>>,
 }
@@ -136,14 +137,25 @@ impl Member {
             peers,
             quiet: AtomicBool::new(was_there),
             yielding: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
             grants: watch::Sender::new(None),
             failure: watch::Sender::new(None),
         });
         member.found().await?;
-        Types::spawn(authority::watch_over(Arc::clone(&member)));
-        Types::spawn(Arc::clone(&member).take_part());
-        Types::spawn(Arc::clone(&member).be_let_in());
+        member.spawn("authority", authority::watch_over(Arc::clone(&member)));
+        member.spawn("elections", Arc::clone(&member).take_part());
+        member.spawn("membership", Arc::clone(&member).be_let_in());
         Ok(member)
+    }
+
+    /// Runs a loop; a panic in it is the end of this node.
+    fn spawn(self: &Arc<Self>, name: &'static str, body: impl Future<Output = ()> + Send + 'static) {
+        let (member, task) = (Arc::clone(self), Types::spawn(body));
+        Types::spawn(async move {
+            if let Err(error) = task.await {
+                member.fail(format!("the {name} loop ended: {error}"));
+            }
+        });
     }
 
     /// Brings the cluster into being, if that is for this node to do and was not done.
@@ -290,7 +302,7 @@ impl Member {
                 .map_err(|error| error.to_string())?,
             Some(there) if there.addr != addr => {
                 self.change(ChangeMembers::SetNodes([(id, node)].into()), true)
-                    .await?
+                    .await?;
             }
             Some(_) => {}
         }
@@ -449,7 +461,8 @@ impl Member {
         self.yielding.store(true, Ordering::Release);
         self.grants.send_replace(None);
         let succeeded = self.transfer().await;
-        self.yielding.store(false, Ordering::Release);
+        self.yielding
+            .store(self.stopping.load(Ordering::Acquire), Ordering::Release);
         succeeded
     }
 
@@ -491,8 +504,8 @@ impl Member {
 
     /// Hands over and stops Raft.
     pub(super) async fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
         self.hand_over().await;
-        self.yielding.store(true, Ordering::Release);
         let _ = self.raft.shutdown().await;
     }
 }

@@ -47,7 +47,6 @@ pub struct Cluster {
     member: Arc<Member>,
     own: Handle,
     ends: Ends,
-    stopped: oneshot::Receiver<()>,
     _gone: DropGuard,
 }
 
@@ -58,6 +57,8 @@ struct Ends {
     stop: CancellationToken,
     /// End at once.
     gone: CancellationToken,
+    /// It has ended, in whatever way.
+    over: CancellationToken,
 }
 
 /// What the cluster's thread says once it runs.
@@ -72,13 +73,12 @@ impl Cluster {
         let ends = Ends::default();
         let gone = ends.gone.clone().drop_guard();
         let (started, starting) = oneshot::channel();
-        let (ended, stopped) = oneshot::channel();
         let told = ends.clone();
         thread::Builder::new()
             .name("cluster".to_owned())
             .spawn(move || {
+                let _over = told.over.clone().drop_guard();
                 on_its_own(config, parts, home, started, told);
-                let _ = ended.send(());
             })
             .map_err(|error| StartError::Other(format!("cannot start its thread: {error}")))?;
         let (member, own) = starting
@@ -88,7 +88,6 @@ impl Cluster {
             member,
             own,
             ends,
-            stopped,
             _gone: gone,
         })
     }
@@ -132,8 +131,11 @@ impl Cluster {
     /// Waits until Raft has failed, and says why. The process should end then: its supervisor starts it again.
     pub async fn failed(&self) -> String {
         let mut failure = self.member.failure();
-        let failure = failure.wait_for(Option::is_some).await;
-        let reason = failure.ok().and_then(|reason| reason.clone());
+        let reason = tokio::select! {
+            biased;
+            failure = failure.wait_for(Option::is_some) => failure.ok().and_then(|reason| reason.clone()),
+            () = self.ends.over.cancelled() => None,
+        };
         reason.unwrap_or_else(|| "the cluster's thread has ended".to_owned())
     }
 
@@ -148,7 +150,7 @@ impl Cluster {
     /// Hands over and stops.
     pub async fn shut_down(self) {
         self.ends.stop.cancel();
-        let _ = self.stopped.await;
+        self.ends.over.cancelled().await;
     }
 }
 

@@ -3,7 +3,6 @@
 //! Whoever calls must know the secret of the cluster, mean this cluster, and mean this node: an address may have
 //! changed hands, and Raft counts on reaching whom it addressed.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -161,12 +160,7 @@ pub(super) async fn serve(
         .route("/{call}", post(handle))
         .layer(DefaultBodyLimit::max(MOST))
         .with_state(door);
-    axum::serve(
-        listener,
-        router.into_make_service_with_connect_info::<SocketAddr>(),
-    )
-    .with_graceful_shutdown(stop)
-    .await
+    axum::serve(listener, router).with_graceful_shutdown(stop).await
 }
 
 async fn handle(

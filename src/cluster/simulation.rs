@@ -399,8 +399,8 @@ fn run(seed: u64, size: usize) -> Seen {
         panic!("seed {seed}: it did not heal");
     };
     let status = leader.own_status();
-    let votes = |member: &&MemberStatus| member.role != Role::Learner;
-    let voters = status.members.iter().filter(votes).count();
+    let is_voter = |member: &&MemberStatus| member.role != Role::Learner;
+    let voters = status.members.iter().filter(is_voter).count();
     assert!(voters == size && !status.changing, "seed {seed}: {status:?}");
     drop(running);
     world.seen

@@ -71,6 +71,7 @@ pub(super) fn of(member: &Member, metrics: &RaftMetrics<Types>) -> Status {
     let voters: Vec<NodeId> = membership.voter_ids().collect();
     let members = membership.nodes().map(|(&id, node)| {
         let silent = silence(member, metrics, id);
+        let leads = metrics.heartbeat.is_some();
         MemberStatus {
             id,
             addr: node.addr.clone(),
@@ -79,10 +80,8 @@ pub(super) fn of(member: &Member, metrics: &RaftMetrics<Types>) -> Status {
                 () if voters.contains(&id) => Role::Voter,
                 () => Role::Learner,
             },
-            lives: silent.map(|silent| silent.is_some_and(|silent| silent < member.pace.election_max)),
-            silent_ms: silent
-                .flatten()
-                .map(|silent| u64::try_from(silent.as_millis()).unwrap_or(u64::MAX)),
+            lives: leads.then(|| silent.is_some_and(|silent| silent < member.pace.election_max)),
+            silent_ms: silent.map(|silent| u64::try_from(silent.as_millis()).unwrap_or(u64::MAX)),
         }
     });
     Status {
@@ -97,11 +96,11 @@ pub(super) fn of(member: &Member, metrics: &RaftMetrics<Types>) -> Status {
     }
 }
 
-/// How long a member has been silent: unknown unless this node leads, and none within if it never answered.
-fn silence(member: &Member, metrics: &RaftMetrics<Types>, id: NodeId) -> Option<Option<Duration>> {
+/// How long a member has been silent, if this node leads and the member ever answered.
+fn silence(member: &Member, metrics: &RaftMetrics<Types>, id: NodeId) -> Option<Duration> {
     let heard = metrics.heartbeat.as_ref()?;
     if id == member.me.id {
-        return Some(Some(Duration::ZERO));
+        return Some(Duration::ZERO);
     }
-    Some(heard.get(&id).copied().flatten().map(|heard| heard.elapsed()))
+    heard.get(&id).copied().flatten().map(|heard| heard.elapsed())
 }
