@@ -6,19 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openraft::BasicNode;
-use openraft::ChangeMembers;
 use openraft::Raft;
 use openraft::RaftMetrics;
-use openraft::ServerState;
-use openraft::async_runtime::Instant;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::Fatal;
 use openraft::type_config::TypeConfigExt;
-use serde::Deserialize;
-use serde::Serialize;
 use tokio::sync::watch;
 
-use super::HAND_OVER;
 use super::Leadership;
 use super::authority;
 use super::authority::Grant;
@@ -41,17 +35,7 @@ use super::state::Membership;
 use super::state::Types;
 use super::status;
 use super::status::Status;
-use super::status::is_joint;
 use crate::clock::Clock;
-
-/// How long a member has to let another in.
-const ADMISSION: Duration = Duration::from_secs(5);
-
-/// The first pause between two requests to be let in; it grows tenfold at the most.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
-
-/// How often changes that nobody finishes are looked for.
-const FINISH: Duration = Duration::from_secs(1);
 
 /// How long the leader has to say what it knows.
 const STATUS: Duration = Duration::from_secs(1);
@@ -81,20 +65,15 @@ pub(super) struct Member {
     pub(super) arbiter: Arbiter,
     pub(super) inbox: Inbox,
     pub(super) outbox: Outbox,
-    peers: Peers,
+    pub(super) peers: Peers,
     /// It has just started and may have forgotten a promise.
     quiet: AtomicBool,
-    yielding: AtomicBool,
-    stopping: AtomicBool,
+    /// It gives up leadership, and holds none.
+    pub(super) yielding: AtomicBool,
+    /// It does so for good.
+    pub(super) stopping: AtomicBool,
     grants: watch::Sender<Option<Grant>>,
     failure: watch::Sender<Option<String>>,
-}
-
-/// A request to be let in, or to be what one should be.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Application {
-    pub(super) peer: Peer,
-    pub(super) stands: bool,
 }
 
 impl Member {
@@ -203,189 +182,8 @@ impl Member {
         self.quiet.load(Ordering::Acquire)
     }
 
-    /// Asks to be let in, or to be what it should be, until it is.
-    async fn be_let_in(self: Arc<Self>) {
-        let mut pause = ASK_AGAIN;
-        while !self.is_in_place() {
-            if let Err(reason) = self.apply().await {
-                tracing::debug!(reason, "not let in yet");
-            }
-            if self.is_in_place() {
-                break;
-            }
-            self.clock.sleep(pause).await;
-            pause = (pause * 2).min(ASK_AGAIN * 10);
-        }
-        tracing::info!(node = self.me.id, stands = self.stands, "a member of the cluster");
-        self.finish_changes().await;
-    }
-
-    /// A leader that dies while it changes the voters leaves both the old and the new ones in force, so that a majority
-    /// of each is needed for everything. Whoever leads then brings the change to its end.
-    async fn finish_changes(&self) {
-        let mut unfinished = None;
-        loop {
-            self.clock.sleep(FINISH).await;
-            let metrics = self.raft.metrics().borrow_watched().clone();
-            if metrics.running_state.is_err() {
-                return;
-            }
-            let agreed = metrics.committed_membership_config;
-            let is_unfinished = metrics.state == ServerState::Leader && is_joint(agreed.membership());
-            // Seen twice, or it is a change under way.
-            if is_unfinished && unfinished == Some(*agreed.log_id()) {
-                let wanted = agreed.get_joint_config().last().cloned().unwrap_or_default();
-                let finished = self.change(ChangeMembers::ReplaceAllVoters(wanted), true).await;
-                tracing::info!(?finished, "a change of the members was left unfinished");
-            }
-            unfinished = is_unfinished.then_some(*agreed.log_id());
-        }
-    }
-
-    /// Whether the members agree on where this node is and as what.
-    fn is_in_place(&self) -> bool {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let agreed = metrics.committed_membership_config.membership();
-        !is_joint(agreed)
-            && agreed
-                .get_node(&self.me.id)
-                .is_some_and(|node| node.addr == self.me.addr)
-            && agreed.voter_ids().any(|voter| voter == self.me.id) == self.stands
-    }
-
-    /// Asks the leader, whoever that is.
-    async fn apply(&self) -> Result<(), String> {
-        let application = Application {
-            peer: self.me.clone(),
-            stands: self.stands,
-        };
-        if self.raft.is_leader() {
-            return self.admit(application).await;
-        }
-        let known = self
-            .arbiter
-            .ask(|registry| async move { registry.peers().await })
-            .await;
-        let known = known.map_err(|error| error.to_string())?;
-        let mut reason = "there is nobody to ask".to_owned();
-        for peer in known.iter().filter(|peer| peer.id != self.me.id) {
-            match self.peers.ask(peer, "/join", &application, ADMISSION).await {
-                Ok(()) => return Ok(()),
-                Err(error) => reason = error.to_string(),
-            }
-        }
-        Err(reason)
-    }
-
-    /// Lets a node in, as the leader; a dead member that had its address goes.
-    pub(super) async fn admit(&self, applicant: Application) -> Result<(), String> {
-        if !self.raft.is_leader() {
-            return Err("not the leader".to_owned());
-        }
-        let limit = Types::timeout(ADMISSION, self.change_for(applicant));
-        limit
-            .await
-            .map_err(|_| "the members did not agree in time".to_owned())?
-    }
-
-    async fn change_for(&self, Application { peer, stands }: Application) -> Result<(), String> {
-        let Peer { id, addr } = peer;
-        let node = BasicNode::new(&addr);
-        let known = self.members();
-        match known.get_node(&id) {
-            None => self
-                .raft
-                .add_learner(id, node, true)
-                .await
-                .map(drop)
-                .map_err(|error| error.to_string())?,
-            Some(there) if there.addr != addr => {
-                self.change(ChangeMembers::SetNodes([(id, node)].into()), true)
-                    .await?;
-            }
-            Some(_) => {}
-        }
-        let is_replaced = |(other, node): &(&NodeId, &BasicNode)| **other != id && node.addr == addr;
-        let replaced: Vec<NodeId> = known
-            .nodes()
-            .filter(is_replaced)
-            .map(|(other, _)| *other)
-            .collect();
-        let voters: std::collections::BTreeSet<NodeId> = known.voter_ids().collect();
-        let mut wanted = voters.clone();
-        wanted.retain(|voter| !replaced.contains(voter));
-        if stands {
-            wanted.insert(id);
-        } else {
-            wanted.remove(&id);
-        }
-        if wanted.is_empty() {
-            return Err("somebody has to lead".to_owned());
-        }
-        if wanted != voters || is_joint(&known) {
-            // Those that no longer vote listen on: the replaced ones go below, the one that does not stand stays.
-            self.change(ChangeMembers::ReplaceAllVoters(wanted), true).await?;
-        }
-        if !replaced.is_empty() {
-            self.change(
-                ChangeMembers::RemoveNodes(replaced.iter().copied().collect()),
-                false,
-            )
-            .await?;
-        }
-        for gone in replaced {
-            let _ = self
-                .arbiter
-                .ask(|registry| async move { registry.forget(gone).await })
-                .await;
-        }
-        Ok(())
-    }
-
-    async fn change(&self, change: ChangeMembers<NodeId, BasicNode>, retain: bool) -> Result<(), String> {
-        let changed = self.raft.change_membership(change, retain).await;
-        changed.map(drop).map_err(|error| error.to_string())
-    }
-
-    /// Strikes a node off, as the leader. It must be stopped, or be about to.
-    pub(super) async fn expel(&self, id: NodeId) -> Result<(), String> {
-        if !self.raft.is_leader() {
-            return Err("not the leader".to_owned());
-        }
-        let known = self.members();
-        if known.get_node(&id).is_none() {
-            return Err(format!("there is no node {id}"));
-        }
-        let mut wanted: std::collections::BTreeSet<NodeId> = known.voter_ids().collect();
-        if wanted.remove(&id) {
-            if wanted.is_empty() {
-                return Err(format!("node {id} is the only voter"));
-            }
-            self.change(ChangeMembers::ReplaceAllVoters(wanted), false)
-                .await?;
-        } else {
-            self.change(ChangeMembers::RemoveNodes([id].into()), false)
-                .await?;
-        }
-        let forgotten = self
-            .arbiter
-            .ask(|registry| async move { registry.forget(id).await })
-            .await;
-        forgotten.map_err(|error| error.to_string())
-    }
-
-    /// Strikes a node off; any member will do.
-    pub(super) async fn remove(&self, id: NodeId) -> Result<(), String> {
-        if self.raft.is_leader() {
-            return self.expel(id).await;
-        }
-        let leader = self.leader().ok_or_else(|| "nobody leads just now".to_owned())?;
-        let answer = self.peers.ask(&leader, "/remove", &id, ADMISSION).await;
-        answer.map_err(|error| error.to_string())
-    }
-
-    fn members(&self) -> openraft::Membership<NodeId, BasicNode> {
+    /// The members, whether all agreed to them or not.
+    pub(super) fn members(&self) -> openraft::Membership<NodeId, BasicNode> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
         metrics.membership_config.membership().clone()
@@ -398,7 +196,7 @@ impl Member {
     }
 
     /// The leader, if it is another node.
-    fn leader(&self) -> Option<Peer> {
+    pub(super) fn leader(&self) -> Option<Peer> {
         let leader = self.raft.metrics().borrow_watched().current_leader;
         leader
             .filter(|leader| *leader != self.me.id)
@@ -454,58 +252,5 @@ impl Member {
 
     pub(super) fn is_yielding(&self) -> bool {
         self.yielding.load(Ordering::Acquire)
-    }
-
-    /// Gives up authority, and has the most caught-up voter that answers take over. Whether somebody else leads.
-    pub(super) async fn hand_over(&self) -> bool {
-        self.yielding.store(true, Ordering::Release);
-        self.grants.send_replace(None);
-        let succeeded = self.transfer().await;
-        self.yielding
-            .store(self.stopping.load(Ordering::Acquire), Ordering::Release);
-        succeeded
-    }
-
-    async fn transfer(&self) -> bool {
-        let mut metrics = self.raft.metrics();
-        let successor = {
-            let metrics = metrics.borrow_and_update();
-            if metrics.state != ServerState::Leader {
-                return true;
-            }
-            self.successor(&metrics)
-        };
-        let Some(successor) = successor else {
-            return false;
-        };
-        if self.raft.trigger().transfer_leader(successor).await.is_err() {
-            return false;
-        }
-        let me = self.me.id;
-        let another = metrics.wait_until(|metrics| metrics.current_leader.is_some_and(|leader| leader != me));
-        let done = matches!(Types::timeout(HAND_OVER, another).await, Ok(Ok(_)));
-        tracing::info!(successor, done, "leadership was handed over");
-        done
-    }
-
-    /// A transfer to a node that is dead or behind leaves nobody leading for a whole election.
-    fn successor(&self, metrics: &RaftMetrics<Types>) -> Option<NodeId> {
-        let heard = metrics.heartbeat.as_ref()?;
-        let reached = metrics.replication.as_ref()?;
-        let voters = metrics.membership_config.voter_ids();
-        let alive = voters.filter(|id| *id != self.me.id).filter_map(|id| {
-            let silent = heard.get(&id).copied().flatten()?.elapsed();
-            (silent < self.pace.election_max).then_some((id, silent))
-        });
-        let best =
-            alive.max_by_key(|(id, silent)| (reached.get(id).copied().flatten(), std::cmp::Reverse(*silent)));
-        best.map(|(id, _)| id)
-    }
-
-    /// Hands over and stops Raft.
-    pub(super) async fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.hand_over().await;
-        let _ = self.raft.shutdown().await;
     }
 }

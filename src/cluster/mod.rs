@@ -27,6 +27,7 @@
 //! **After a crash** a node comes back with what it had promised (`log`), under the same number. A node that lost its
 //! disk is a new node, and takes the place of the dead one with its address.
 
+mod admission;
 mod authority;
 mod config;
 mod disk;
@@ -42,8 +43,7 @@ mod server;
 mod simulation;
 mod state;
 mod status;
-
-use std::time::Duration;
+mod succession;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -132,9 +132,6 @@ impl Leadership {
         }
     }
 }
-
-/// Waits at the most so long for a successor when leadership is handed over.
-const HAND_OVER: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
