@@ -8,6 +8,7 @@ use openraft::SnapshotPolicy;
 use secrecy::SecretString;
 
 use super::formation::StartError;
+use super::tls::Tls;
 
 /// How a node takes part in its cluster.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// What peers present to each other; the same on all nodes.
     pub secret: Option<SecretString>,
+    /// What it encrypts with. Peers then show a certificate.
+    pub tls: Option<Tls>,
     /// Whether it may lead and vote. If not, it listens in as a learner: it knows who is there and can be told things.
     pub stands: bool,
     /// How fast failures are noticed.
@@ -58,7 +61,7 @@ impl Pace {
 impl Config {
     /// Whom this configuration would let in or talk to in the clear beyond this machine.
     pub(super) fn check(&self) -> Result<(), StartError> {
-        if self.secret.is_none() && !self.listen.ip().is_loopback() {
+        if self.secret.is_none() && self.tls.is_none() && !self.listen.ip().is_loopback() {
             return Err(StartError::Open(self.listen));
         }
         if self.listen.ip().is_unspecified() && self.advertise.is_none() {

@@ -41,6 +41,9 @@ pub enum StartError {
     /// Peers could not be told where to find it.
     #[error("cluster.listen is `{0}`, which is no address that peers can call: set cluster.advertise")]
     Nowhere(SocketAddr),
+    /// A file of `cluster.tls` can not be used.
+    #[error("cannot encrypt with `{0}`: {1}")]
+    Tls(PathBuf, String),
     /// The port is taken, most likely.
     #[error("cannot listen for peers on `{0}`: {1}; free it, or set cluster.listen")]
     Listen(SocketAddr, io::Error),

@@ -44,6 +44,7 @@ mod simulation;
 mod state;
 mod status;
 mod succession;
+mod tls;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -67,6 +68,7 @@ pub use self::registry::RegistryError;
 pub use self::status::MemberStatus;
 pub use self::status::Role;
 pub use self::status::Status;
+pub use self::tls::Tls;
 
 /// What each transaction of a leader shows to the database, which accepts the latest only. Later is: a higher
 /// generation, or the same and a higher term. In one term there is one leader.

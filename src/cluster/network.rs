@@ -30,10 +30,12 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio_rustls::rustls::ClientConfig;
 
 use super::registry::NodeId;
 use super::registry::Peer;
 use super::state::Types;
+use super::tls;
 
 /// The header that names the cluster which the caller means.
 pub(super) const CLUSTER: &str = "x-cluster";
@@ -106,18 +108,21 @@ pub struct HttpCarrier {
 }
 
 impl HttpCarrier {
-    /// A carrier that presents `secret`.
-    pub fn new(secret: Option<SecretString>) -> Result<Self, reqwest::Error> {
+    /// A carrier that presents `secret`, and encrypts if it is given what with.
+    pub fn new(secret: Option<SecretString>, tls: Option<ClientConfig>) -> Result<Self, reqwest::Error> {
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let client = reqwest::Client::builder()
             .no_proxy()
             .http1_only()
             .tcp_nodelay(true)
             .redirect(reqwest::redirect::Policy::none())
+            // Never the system's authorities, nor a crypto provider that the process would have to agree on.
+            .tls_backend_preconfigured(tls.unwrap_or_else(tls::none))
             .build()?;
         Ok(Self {
             client,
             secret,
-            scheme: "http",
+            scheme,
         })
     }
 }

@@ -6,10 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 
+use secrecy::SecretString;
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::sync::DropGuard;
 
@@ -28,6 +30,7 @@ use super::registry::Registry;
 use super::server;
 use super::server::Door;
 use super::status::Status;
+use super::tls::Tls;
 use crate::clock::Clock;
 
 /// What a cluster is given.
@@ -166,9 +169,9 @@ fn on_its_own(config: Config, parts: Parts, home: Handle, started: oneshot::Send
     };
     runtime.block_on(async move {
         match begin(config, parts, home).await {
-            Ok((member, listener, door)) => {
-                let _ = started.send(Ok((Arc::clone(&member), Handle::current())));
-                run(member, listener, door, ends).await;
+            Ok(serving) => {
+                let _ = started.send(Ok((Arc::clone(&serving.member), Handle::current())));
+                run(serving, ends).await;
             }
             Err(error) => {
                 let _ = started.send(Err(error));
@@ -177,15 +180,20 @@ fn on_its_own(config: Config, parts: Parts, home: Handle, started: oneshot::Send
     });
 }
 
-async fn begin(
-    config: Config,
-    parts: Parts,
-    home: Handle,
-) -> Result<(Arc<Member>, TcpListener, Arc<Door>), StartError> {
+/// What a node serves with.
+struct Serving {
+    member: Arc<Member>,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    secret: Option<SecretString>,
+}
+
+async fn begin(config: Config, parts: Parts, home: Handle) -> Result<Serving, StartError> {
     let listener = listen(config.listen).await?;
     let folder = Folder::open(&config.data_dir)
         .map_err(|error| StartError::DataDir(config.data_dir.clone(), error))?;
-    let carrier = HttpCarrier::new(config.secret.clone())
+    let (client, tls) = config.tls.as_ref().map(Tls::load).transpose()?.unzip();
+    let carrier = HttpCarrier::new(config.secret.clone(), client)
         .map_err(|error| StartError::Other(format!("cannot make a client: {error}")))?;
     let bound = listener
         .local_addr()
@@ -200,9 +208,12 @@ async fn begin(
         carrier: Arc::new(carrier),
         inbox: parts.inbox,
     };
-    let member = Member::start(materials).await?;
-    let door = Arc::new(Door::new(Arc::clone(&member), config.secret));
-    Ok((member, listener, door))
+    Ok(Serving {
+        member: Member::start(materials).await?,
+        listener,
+        tls,
+        secret: config.secret,
+    })
 }
 
 async fn listen(addr: SocketAddr) -> Result<TcpListener, StartError> {
@@ -212,9 +223,16 @@ async fn listen(addr: SocketAddr) -> Result<TcpListener, StartError> {
 }
 
 /// Serves until it is told to stop; then hands over while it still answers.
-async fn run(member: Arc<Member>, listener: TcpListener, door: Arc<Door>, ends: Ends) {
+async fn run(serving: Serving, ends: Ends) {
+    let Serving {
+        member,
+        listener,
+        tls,
+        secret,
+    } = serving;
+    let door = Arc::new(Door::new(Arc::clone(&member), secret));
     let silent = CancellationToken::new();
-    let serving = server::serve(listener, door, silent.clone().cancelled_owned());
+    let serving = server::serve(listener, tls, door, silent.clone());
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => {

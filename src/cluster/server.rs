@@ -13,6 +13,7 @@ use axum::http::HeaderMap;
 use axum::http::StatusCode;
 use axum::http::Uri;
 use axum::routing::post;
+use axum::serve::ListenerExt;
 use secrecy::ExposeSecret;
 use secrecy::SecretString;
 use serde::Serialize;
@@ -20,6 +21,9 @@ use serde::de::DeserializeOwned;
 use sha2::Digest;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
 
 use openraft::type_config::alias::SnapshotOf;
 
@@ -29,6 +33,7 @@ use super::network::CLUSTER;
 use super::network::SentSnapshot;
 use super::network::TARGET;
 use super::state::Types;
+use super::tls::Secured;
 
 /// The largest question, in bytes.
 const MOST: usize = 1024 * 1024;
@@ -152,14 +157,22 @@ fn is_same(presented: &str, secret: &str) -> bool {
 
 /// The server for `listener`, until `stop`.
 pub(super) async fn serve(
-    listener: tokio::net::TcpListener,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     door: Arc<Door>,
-    stop: impl Future<Output = ()> + Send + 'static,
+    stop: CancellationToken,
 ) -> std::io::Result<()> {
     let router: Router = Router::new()
         .route("/{call}", post(handle))
         .layer(DefaultBodyLimit::max(MOST))
         .with_state(door);
+    let stop = stop.cancelled_owned();
+    let Some(tls) = tls else {
+        // Answers are small, and a heartbeat waits for them.
+        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+        return axum::serve(listener, router).with_graceful_shutdown(stop).await;
+    };
+    let listener = Secured::new(listener, tls)?.tap_io(|stream| drop(stream.get_ref().0.set_nodelay(true)));
     axum::serve(listener, router).with_graceful_shutdown(stop).await
 }
 

@@ -17,8 +17,12 @@ use carillon::cluster::Parts;
 use carillon::cluster::Registry;
 use carillon::cluster::Role;
 use carillon::cluster::StartError;
+use carillon::cluster::Tls;
 use carillon::cluster::Topic;
 use tempfile::TempDir;
+
+use crate::harness::client::client;
+use crate::mail::certificates::Authority;
 
 /// How long anything may take before a test gives up.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -32,6 +36,7 @@ struct Machine {
     listen: SocketAddr,
     stands: bool,
     secret: Option<&'static str>,
+    tls: Option<Tls>,
     received: Received,
 }
 
@@ -43,6 +48,7 @@ impl Machine {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             stands: true,
             secret: Some("of this cluster"),
+            tls: None,
             received: Received::default(),
         }
     }
@@ -53,6 +59,7 @@ impl Machine {
             advertise: None,
             data_dir: self.disk.path().to_owned(),
             secret: self.secret.map(Into::into),
+            tls: self.tls.clone(),
             stands: self.stands,
             pace: Pace {
                 heartbeat: Duration::from_millis(100),
@@ -319,7 +326,7 @@ async fn a_stranger_is_refused() {
     let node = machine.start().await;
     let cluster = node.status().await.cluster;
     let ask = async |path: &str, secret: &str, cluster: &str, target: &str, body: Vec<u8>| {
-        let request = reqwest::Client::new()
+        let request = client()
             .post(format!("http://{}{path}", node.addr()))
             .header("x-cluster", cluster)
             .header("x-target", target)
@@ -464,4 +471,56 @@ async fn messages_reach_the_node_they_are_for() {
     .await;
     assert!(machines[2].received.lock().unwrap().is_empty());
     assert!(!nodes[0].tell(99, Topic::Armed, &"nobody"));
+}
+
+fn tls(authority: &Authority) -> Tls {
+    Tls {
+        ca_file: authority.ca_file(),
+        certificate_file: authority.certificate_file(),
+        key_file: authority.key_file(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peers_with_certificates_of_one_authority_find_each_other() {
+    let registry = Arc::new(MemoryRegistry::default());
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let mut machines = [
+        Machine::new(&registry),
+        Machine::new(&registry),
+        Machine::new(&registry),
+    ];
+    for machine in &mut machines {
+        machine.secret = None;
+        machine.tls = Some(tls(&ours));
+    }
+    machines[1].tls = Some(tls(&theirs));
+    let first = machines[0].start().await;
+    leader(&[&first]).await;
+    let stranger = machines[1].start().await;
+    let third = machines[2].start().await;
+    voters(&third, 2).await;
+    let members = third.status().await.members;
+    assert!(
+        members.iter().all(|member| member.id != stranger.id()),
+        "{members:?}"
+    );
+
+    // Without a certificate, and in the clear, nobody answers at all.
+    let url = format!("http://{}/hello", first.addr());
+    let answer = client().post(url).body("null").send().await;
+    assert!(!answer.is_ok_and(|answer| answer.status().is_success()));
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_there_is_named() {
+    let registry = Arc::new(MemoryRegistry::default());
+    let authority = Authority::new();
+    let mut machine = Machine::new(&registry);
+    machine.tls = Some(Tls {
+        key_file: "/nowhere/key.pem".into(),
+        ..tls(&authority)
+    });
+    let refused = machine.try_start().await.map(drop).unwrap_err().to_string();
+    assert!(refused.contains("`/nowhere/key.pem`"), "{refused}");
 }
