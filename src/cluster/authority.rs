@@ -110,11 +110,16 @@ pub(super) async fn watch_over(member: Arc<Member>) {
     }
 }
 
+/// An instant by Raft's clock, which stands still while the machine sleeps, and by ours, which does not.
+type Both = (InstantOf<Types>, Duration);
+
 /// What the watch remembers from look to look.
 #[derive(Debug, Default)]
 struct Watched {
-    /// When the last message that a quorum answered was sent, by Raft's clock and by ours.
-    acked: Option<(InstantOf<Types>, Duration)>,
+    /// When the last message that a quorum answered was sent.
+    acked: Option<Both>,
+    /// When the clocks were last compared.
+    compared: Option<Both>,
     /// The fence that the database took.
     acquired: Option<Fence>,
     /// The database is not asked before.
@@ -143,15 +148,17 @@ impl Watched {
         })
     }
 
-    /// An instant of Raft's clock by the boot-time clock, which goes on while the machine sleeps. It is converted once,
-    /// when it is first seen: converted again after a sleep it would look young.
+    /// An instant of Raft's clock by the boot-time clock. It is converted once, when it is first seen, by the comparison
+    /// before and by one made now, and the older result counts: if the machine slept between the two, one is too young.
     fn by_our_clock(&mut self, clock: &dyn Clock, acked: InstantOf<Types>) -> Duration {
+        // In this order, so that a pause between the two makes it older.
+        let ours = clock.elapsed();
+        let now = (InstantOf::<Types>::now(), ours);
+        let before = self.compared.replace(now).unwrap_or(now);
         match self.acked {
             Some((known, ours)) if known == acked => ours,
             _ => {
-                // In this order, so that a pause between the two makes it older.
-                let now = clock.elapsed();
-                let ours = now.saturating_sub(acked.elapsed());
+                let ours = converted(acked, now).min(converted(acked, before));
                 self.acked = Some((acked, ours));
                 ours
             }
@@ -208,6 +215,13 @@ impl Watched {
     }
 }
 
+/// An instant of Raft's clock by ours, if the machine did not sleep between it and the comparison.
+fn converted(instant: InstantOf<Types>, (theirs, ours): Both) -> Duration {
+    let later = instant.saturating_duration_since(theirs);
+    let earlier = theirs.saturating_duration_since(instant);
+    (ours + later).saturating_sub(earlier)
+}
+
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
@@ -239,6 +253,32 @@ mod tests {
         clock.advance(Duration::from_secs(1));
         assert_eq!(lease.held(), None);
         assert_eq!(lease.differs(Some(FENCE)).now_or_never(), Some(()));
+    }
+
+    #[test]
+    fn a_message_of_before_a_sleep_is_as_old_as_the_sleep() {
+        let clock = ManualClock::at(DateTime::UNIX_EPOCH);
+        clock.advance(Duration::from_secs(100));
+        let mut watched = Watched::default();
+        let sent = InstantOf::<Types>::now();
+        let first = watched.by_our_clock(&clock, sent);
+        assert!(clock.elapsed().saturating_sub(first) < Duration::from_secs(1));
+
+        // The machine sleeps after it has sent a message, and is answered when it wakes.
+        let asleep_at = clock.elapsed();
+        let sent = InstantOf::<Types>::now();
+        clock.advance(Duration::from_mins(1));
+        let slept = watched.by_our_clock(&clock, sent);
+        assert!(slept < asleep_at + Duration::from_secs(1), "{slept:?}");
+        assert_eq!(
+            watched.by_our_clock(&clock, sent),
+            slept,
+            "it does not get younger"
+        );
+
+        let sent = InstantOf::<Types>::now();
+        let awake = watched.by_our_clock(&clock, sent);
+        assert!(clock.elapsed().saturating_sub(awake) < Duration::from_secs(1));
     }
 
     #[tokio::test]

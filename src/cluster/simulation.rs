@@ -1,5 +1,6 @@
 //! A cluster on a simulated network, with simulated clocks and disks, under faults drawn from a seed: nodes crash and
-//! come back, links are cut both ways and one way, nodes are isolated. Whatever happens, in each term there is one
+//! come back, some without their disk; links are cut both ways and one way; nodes are isolated, lose their database, hand
+//! over. Whatever happens, in each term there is one
 //! leader, at each instant one node at the most has authority, and when the faults end a leader is found.
 //!
 //! What is simulated is what carries bytes, keeps them and tells the time; all else is what ships.
@@ -11,6 +12,7 @@ use std::env;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -23,15 +25,22 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::type_config::TypeConfigExt;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::Notify;
 use turmoil::Sim;
 use turmoil::net::TcpListener;
 use turmoil::net::TcpStream;
 
+use super::Charter;
 use super::Fence;
 use super::MemberStatus;
 use super::MemoryRegistry;
+use super::NodeId;
 use super::Pace;
+use super::Peer;
+use super::Registry;
+use super::RegistryError;
 use super::Role;
+use super::StartError;
 use super::disk::Folder;
 use super::disk::Shelf;
 use super::mail::Inbox;
@@ -148,6 +157,58 @@ async fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What the world does to one node, through its crashes.
+#[derive(Debug, Default)]
+struct Fate {
+    /// Its database does not answer.
+    cut: AtomicBool,
+    /// It shall hand over.
+    hand_over: Notify,
+}
+
+/// The registry as one node reaches it.
+#[derive(Debug)]
+struct Reached {
+    registry: Arc<MemoryRegistry>,
+    fate: Arc<Fate>,
+}
+
+impl Reached {
+    fn registry(&self) -> Result<&MemoryRegistry, RegistryError> {
+        if self.fate.cut.load(Ordering::Relaxed) {
+            return Err(RegistryError("cut off".to_owned()));
+        }
+        Ok(&self.registry)
+    }
+}
+
+#[async_trait::async_trait]
+impl Registry for Reached {
+    async fn register(&self, addr: &str) -> Result<NodeId, RegistryError> {
+        self.registry()?.register(addr).await
+    }
+
+    async fn found_or_get(&self, me: NodeId) -> Result<Charter, RegistryError> {
+        self.registry()?.found_or_get(me).await
+    }
+
+    async fn peers(&self) -> Result<Vec<Peer>, RegistryError> {
+        self.registry()?.peers().await
+    }
+
+    async fn seen(&self, me: NodeId, addr: &str) -> Result<(), RegistryError> {
+        self.registry()?.seen(me, addr).await
+    }
+
+    async fn forget(&self, id: NodeId) -> Result<(), RegistryError> {
+        self.registry()?.forget(id).await
+    }
+
+    async fn acquire(&self, fence: Fence) -> Result<bool, RegistryError> {
+        self.registry()?.acquire(fence).await
+    }
+}
+
 /// Dice.
 struct Dice(u64);
 
@@ -175,6 +236,8 @@ struct World<'a> {
     names: Vec<String>,
     running: Running,
     clock: SimulatedClock,
+    shelves: Vec<Shelf>,
+    fates: Vec<Arc<Fate>>,
     /// When a crashed node starts again.
     down: BTreeMap<usize, Duration>,
     seen: Seen,
@@ -206,32 +269,23 @@ impl World<'_> {
             .rng_seed(seed)
             .build();
         let names: Vec<String> = (0..size).map(|index| format!("node{index}")).collect();
+        let shelves: Vec<Shelf> = names.iter().map(|_| Shelf::default()).collect();
+        let fates: Vec<Arc<Fate>> = names.iter().map(|_| Arc::default()).collect();
         for (index, name) in names.iter().enumerate() {
-            let shelf = Shelf::default();
-            let starts = Arc::new(AtomicU64::new(0));
-            let (registry, clock, running, place) = (
-                Arc::clone(&registry),
-                clock.clone(),
-                Arc::clone(&running),
-                name.clone(),
-            );
+            let life = Life {
+                index,
+                place: format!("{name}:{PORT}"),
+                shelf: Arc::clone(&shelves[index]),
+                fate: Arc::clone(&fates[index]),
+                registry: Arc::clone(&registry),
+                clock: clock.clone(),
+                running: Arc::clone(&running),
+            };
+            let starts = AtomicU64::new(0);
             sim.host(name.as_str(), move || {
                 let start = starts.fetch_add(1, Ordering::Relaxed);
                 let dice = Dice(seed ^ (index as u64) << 32 ^ start << 40).below(u64::MAX);
-                let materials = Materials {
-                    folder: Arc::new(Folder::simulated(Arc::clone(&shelf))),
-                    addr: format!("{place}:{PORT}"),
-                    stands: true,
-                    pace: Pace::default(),
-                    arbiter: Arbiter::new(
-                        Arc::<MemoryRegistry>::clone(&registry),
-                        tokio::runtime::Handle::current(),
-                    ),
-                    clock: Arc::new(clock.clone()),
-                    carrier: Arc::new(Wire),
-                    inbox: Inbox::new(|_, _| {}),
-                };
-                Runtime::scope(dice, live(index, materials, Arc::clone(&running)))
+                Runtime::scope(dice, life.clone().live())
             });
         }
         Self {
@@ -239,6 +293,8 @@ impl World<'_> {
             names,
             running,
             clock,
+            shelves,
+            fates,
             down: BTreeMap::new(),
             seen: Seen::default(),
             seed,
@@ -325,7 +381,7 @@ impl World<'_> {
         let other = (node + 1 + pick(count - 1)) % self.names.len();
         let (one, two) = (self.names[node].clone(), self.names[other].clone());
         self.seen.faults += 1;
-        match dice.below(10) {
+        match dice.below(14) {
             0..=2 if !self.down.contains_key(&node) => {
                 let until = self.sim.elapsed() + dice.millis(5, 4_000);
                 self.crash(node, until);
@@ -349,11 +405,35 @@ impl World<'_> {
                     }
                 }
             }
+            8 => self.fates[node].hand_over.notify_one(),
+            9 => self.fates[node].cut.store(true, Ordering::Relaxed),
+            10 if self.is_whole() => {
+                let until = self.sim.elapsed() + dice.millis(5, 4_000);
+                self.crash(node, until);
+                self.shelves[node].lock().expect("no holder panics").clear();
+            }
             _ => self.heal(),
         }
     }
 
+    /// Whether everybody runs and is a member, so that a disk can be lost without losing what was agreed.
+    fn is_whole(&self) -> bool {
+        let running = self.running.lock().expect("no holder panics");
+        let Some(leader) = running.values().find(|member| member.leadership().is_held()) else {
+            return false;
+        };
+        let status = leader.own_status();
+        let is_listed = |member: &Arc<Member>| status.members.iter().any(|listed| listed.id == member.me.id);
+        running.len() == self.names.len()
+            && status.members.len() == self.names.len()
+            && !status.changing
+            && running.values().all(is_listed)
+    }
+
     fn heal(&self) {
+        for fate in &self.fates {
+            fate.cut.store(false, Ordering::Relaxed);
+        }
         for one in &self.names {
             for two in self.names.iter().filter(|two| *two != one) {
                 self.sim.repair(one.as_str(), two.as_str());
@@ -362,15 +442,64 @@ impl World<'_> {
     }
 }
 
-/// The life of one process.
-async fn live(index: usize, materials: Materials, running: Running) -> turmoil::Result {
-    let member = Member::start(materials).await?;
-    let door = Arc::new(Door::new(Arc::clone(&member), None));
-    running.lock().expect("no holder panics").insert(index, member);
-    let listener = TcpListener::bind(("0.0.0.0", PORT)).await?;
-    loop {
-        let (stream, _) = listener.accept().await?;
-        Types::spawn(answer(stream, Arc::clone(&door)));
+/// The life of one node.
+#[derive(Clone)]
+struct Life {
+    index: usize,
+    place: String,
+    shelf: Shelf,
+    fate: Arc<Fate>,
+    registry: Arc<MemoryRegistry>,
+    clock: SimulatedClock,
+    running: Running,
+}
+
+impl Life {
+    fn materials(&self) -> Materials {
+        let reached = Reached {
+            registry: Arc::clone(&self.registry),
+            fate: Arc::clone(&self.fate),
+        };
+        Materials {
+            folder: Arc::new(Folder::simulated(Arc::clone(&self.shelf))),
+            addr: self.place.clone(),
+            stands: true,
+            pace: Pace::default(),
+            arbiter: Arbiter::new(Arc::new(reached), tokio::runtime::Handle::current()),
+            clock: Arc::new(self.clock.clone()),
+            carrier: Arc::new(Wire),
+            inbox: Inbox::new(|_, _| {}),
+        }
+    }
+
+    /// From a start to a crash.
+    async fn live(self) -> turmoil::Result {
+        let member = loop {
+            match Member::start(self.materials()).await {
+                Ok(member) => break member,
+                // A supervisor would start it again.
+                Err(StartError::Registry(_)) => self.clock.sleep(Duration::from_millis(500)).await,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let door = Arc::new(Door::new(Arc::clone(&member), None));
+        let listener = TcpListener::bind(("0.0.0.0", PORT)).await?;
+        self.running
+            .lock()
+            .expect("no holder panics")
+            .insert(self.index, Arc::clone(&member));
+        loop {
+            tokio::select! {
+                biased;
+                () = self.fate.hand_over.notified() => {
+                    let member = Arc::clone(&member);
+                    Types::spawn(async move { member.hand_over().await });
+                }
+                accepted = listener.accept() => {
+                    Types::spawn(answer(accepted?.0, Arc::clone(&door)));
+                }
+            }
+        }
     }
 }
 
@@ -401,7 +530,10 @@ fn run(seed: u64, size: usize) -> Seen {
     let status = leader.own_status();
     let is_voter = |member: &&MemberStatus| member.role != Role::Learner;
     let voters = status.members.iter().filter(is_voter).count();
-    assert!(voters == size && !status.changing, "seed {seed}: {status:?}");
+    assert!(
+        voters == size && status.members.len() == size && !status.changing,
+        "seed {seed}: {status:?}"
+    );
     drop(running);
     world.seen
 }
