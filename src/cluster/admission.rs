@@ -27,6 +27,9 @@ const ADMISSION: Duration = Duration::from_secs(5);
 /// The first pause between two requests to be let in; it grows tenfold at the most.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
+/// How often a removal is tried: a leader may have to be followed by another, or a change to end.
+const REMOVALS: u32 = 5;
+
 /// How often changes that nobody finishes are looked for.
 const FINISH: Duration = Duration::from_secs(1);
 
@@ -96,13 +99,14 @@ impl Member {
             stands: self.stands,
         };
         if self.raft.is_leader() {
-            return self.admit(application).await;
+            // A leader that shall not vote is followed by one that may, before anything else.
+            let is_in_the_way = !self.stands && self.members().voter_ids().count() > 1;
+            if !is_in_the_way {
+                return self.admit(application).await;
+            }
+            self.hand_over().await;
         }
-        let known = self
-            .arbiter
-            .ask(|registry| async move { registry.peers().await })
-            .await;
-        let known = known.map_err(|error| error.to_string())?;
+        let known = self.listed().await?;
         let mut reason = "there is nobody to ask".to_owned();
         for peer in known.iter().filter(|peer| peer.id != self.me.id) {
             match self.peers.ask(peer, "/join", &application, ADMISSION).await {
@@ -126,12 +130,7 @@ impl Member {
 
     async fn change_for(&self, Application { peer, stands }: Application) -> Result<(), String> {
         let Peer { id, addr } = peer;
-        let listed = self
-            .arbiter
-            .ask(|registry| async move { registry.peers().await })
-            .await;
-        let listed = listed.map_err(|error| error.to_string())?;
-        if listed.iter().all(|peer| peer.id != id) {
+        if self.listed().await?.iter().all(|peer| peer.id != id) {
             return Err(format!("node {id} was removed"));
         }
         let node = BasicNode::new(&addr);
@@ -186,6 +185,15 @@ impl Member {
         Ok(())
     }
 
+    /// Everybody whom the database has numbered.
+    async fn listed(&self) -> Result<Vec<Peer>, String> {
+        let listed = self
+            .arbiter
+            .ask(|registry| async move { registry.peers().await })
+            .await;
+        listed.map_err(|error| error.to_string())
+    }
+
     async fn change(&self, change: ChangeMembers<NodeId, BasicNode>, retain: bool) -> Result<(), String> {
         let changed = self.raft.change_membership(change, retain).await;
         changed.map(drop).map_err(|error| error.to_string())
@@ -196,10 +204,11 @@ impl Member {
         if !self.raft.is_leader() {
             return Err("not the leader".to_owned());
         }
-        let known = self.members();
-        if known.get_node(&id).is_none() {
-            return Err(format!("there is no node {id}"));
+        if id == self.me.id {
+            self.hand_over().await;
+            return Err(format!("node {id} led until now"));
         }
+        let known = self.members();
         let mut wanted: BTreeSet<NodeId> = known.voter_ids().collect();
         if wanted.remove(&id) {
             if wanted.is_empty() {
@@ -207,9 +216,11 @@ impl Member {
             }
             self.change(ChangeMembers::ReplaceAllVoters(wanted), false)
                 .await?;
-        } else {
+        } else if known.get_node(&id).is_some() {
             self.change(ChangeMembers::RemoveNodes([id].into()), false)
                 .await?;
+        } else if self.listed().await?.iter().all(|peer| peer.id != id) {
+            return Err(format!("there is no node {id}"));
         }
         let forgotten = self
             .arbiter
@@ -218,8 +229,19 @@ impl Member {
         forgotten.map_err(|error| error.to_string())
     }
 
-    /// Strikes a node off; any member will do.
+    /// Strikes a node off; any member will do, and a leader is followed by another first.
     pub(super) async fn remove(&self, id: NodeId) -> Result<(), String> {
+        let mut tries = 1;
+        loop {
+            match self.try_to_remove(id).await {
+                Err(_) if tries < REMOVALS => tries += 1,
+                result => return result,
+            }
+            self.clock.sleep(ASK_AGAIN).await;
+        }
+    }
+
+    async fn try_to_remove(&self, id: NodeId) -> Result<(), String> {
         if self.raft.is_leader() {
             return self.expel(id).await;
         }

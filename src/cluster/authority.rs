@@ -38,6 +38,12 @@ pub(super) struct Grant {
     until: Duration,
 }
 
+impl Grant {
+    pub(super) const fn term(&self) -> u64 {
+        self.fence.term
+    }
+}
+
 /// Authority as it is asked for; clones see the same.
 #[derive(Debug, Clone)]
 pub(super) struct Lease {
@@ -135,7 +141,7 @@ impl Watched {
     fn lease(&mut self, member: &Member, metrics: &openraft::RaftMetrics<Types>) -> Option<Grant> {
         let leads = metrics.state == ServerState::Leader && metrics.current_leader == Some(member.me.id);
         let acked = metrics.last_quorum_acked?.into_inner();
-        if !leads || !member.stands || member.is_yielding() {
+        if !leads || !member.may_hold(metrics.current_term) {
             return None;
         }
         Some(Grant {

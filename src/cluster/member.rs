@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -68,9 +69,9 @@ pub(super) struct Member {
     pub(super) peers: Peers,
     /// It has just started and may have forgotten a promise.
     quiet: AtomicBool,
-    /// It gives up leadership, and holds none.
-    pub(super) yielding: AtomicBool,
-    /// It does so for good.
+    /// The last term in which it has given up authority.
+    pub(super) yielded: AtomicU64,
+    /// It holds no authority any more.
     pub(super) stopping: AtomicBool,
     grants: watch::Sender<Option<Grant>>,
     failure: watch::Sender<Option<String>>,
@@ -115,7 +116,7 @@ impl Member {
             outbox: Outbox::new(peers.clone()),
             peers,
             quiet: AtomicBool::new(was_there),
-            yielding: AtomicBool::new(false),
+            yielded: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             grants: watch::Sender::new(None),
             failure: watch::Sender::new(None),
@@ -222,7 +223,7 @@ impl Member {
     }
 
     pub(super) fn grant(&self, grant: Option<Grant>) {
-        let grant = grant.filter(|_| !self.is_yielding());
+        let grant = grant.filter(|grant| self.may_hold(grant.term()));
         self.grants.send_if_modified(|granted| {
             let differs = *granted != grant;
             *granted = grant;
@@ -233,7 +234,7 @@ impl Member {
     /// Raft has ended.
     pub(super) fn ended(&self, why: &Fatal<Types>) {
         self.grants.send_replace(None);
-        let asked_for = matches!(why, Fatal::Stopped) && self.is_yielding();
+        let asked_for = matches!(why, Fatal::Stopped) && self.stopping.load(Ordering::Acquire);
         if !asked_for {
             self.fail(format!("Raft has ended: {why}"));
         }
@@ -250,7 +251,8 @@ impl Member {
         self.failure.subscribe()
     }
 
-    pub(super) fn is_yielding(&self) -> bool {
-        self.yielding.load(Ordering::Acquire)
+    /// Whether it may hold authority in a term at all.
+    pub(super) fn may_hold(&self, term: u64) -> bool {
+        self.stands && term > self.yielded.load(Ordering::Acquire) && !self.stopping.load(Ordering::Acquire)
     }
 }

@@ -150,8 +150,8 @@ impl Cluster {
         handed.await.unwrap_or(false)
     }
 
-    /// Hands over and stops.
-    pub async fn shut_down(self) {
+    /// Hands over and stops; returns when it has. From then on [`Cluster::failed`] returns at once.
+    pub async fn shut_down(&self) {
         self.ends.stop.cancel();
         self.ends.over.cancelled().await;
     }

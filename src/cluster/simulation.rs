@@ -578,6 +578,31 @@ fn one_leader_for_each_term_and_one_authority_at_each_instant() {
     assert!(seeds < SEEDS || rivals > 0, "two never thought that they lead");
 }
 
+/// The leader is cut off, and at once all others start anew: they have forgotten what they promised it.
+#[test]
+fn a_restart_breaks_no_promise() {
+    for seed in 1..=20 {
+        let mut world = World::new(seed, 3);
+        world.run_until(Duration::from_secs(4));
+        let leader = {
+            let running = world.running.lock().expect("no holder panics");
+            let mut members = running.iter();
+            members.find_map(|(node, member)| member.leadership().is_held().then_some(*node))
+        };
+        let leader = leader.expect("somebody leads by then");
+        let now = world.sim.elapsed();
+        for node in (0..3).filter(|node| *node != leader) {
+            world
+                .sim
+                .partition(world.names[leader].as_str(), world.names[node].as_str());
+            world.crash(node, now);
+        }
+        world.run_until(now + Duration::from_secs(6));
+        let terms = world.seen.fences.len();
+        assert!(terms > 1, "seed {seed}: the others have not elected anybody");
+    }
+}
+
 #[test]
 fn a_seed_plays_the_same_again() {
     assert_eq!(run(7, 3), run(7, 3));

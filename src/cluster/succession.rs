@@ -1,4 +1,7 @@
 //! How leadership is handed over: within milliseconds, where a dead leader is missed for seconds.
+//!
+//! A successor is elected without regard to the promises that protect a leader's lease. So authority ends before it is
+//! asked to take over, and in that term it does not come back, even if nobody takes over: the request may be late.
 
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
@@ -20,23 +23,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Member {
     /// Gives up authority, and has the most caught-up voter that answers take over. Whether somebody else leads.
     pub(super) async fn hand_over(&self) -> bool {
-        self.yielding.store(true, Ordering::Release);
-        self.grant(None);
-        let succeeded = self.transfer().await;
-        self.yielding
-            .store(self.stopping.load(Ordering::Acquire), Ordering::Release);
-        succeeded
-    }
-
-    async fn transfer(&self) -> bool {
         let mut metrics = self.raft.metrics();
         let successor = {
             let metrics = metrics.borrow_and_update();
             if metrics.state != ServerState::Leader {
                 return true;
             }
+            self.yielded.fetch_max(metrics.current_term, Ordering::AcqRel);
             self.successor(&metrics)
         };
+        self.grant(None);
         let Some(successor) = successor else {
             return false;
         };
@@ -67,6 +63,7 @@ impl Member {
     pub(super) async fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.hand_over().await;
+        self.grant(None);
         let _ = self.raft.shutdown().await;
     }
 }

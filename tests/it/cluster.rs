@@ -453,6 +453,46 @@ async fn a_removed_node_does_not_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_leader_can_be_removed_while_it_leads() {
+    let (_registry, _machines, nodes) = three().await;
+    let mut nodes = Vec::from(nodes);
+    let (leading, first) = take_leader(&mut nodes).await;
+    until("it is struck off", || async {
+        leading.remove(leading.id()).await.ok()
+    })
+    .await;
+    let (_, second) = leader(&[&nodes[0], &nodes[1]]).await;
+    assert!(second.term > first.term);
+    assert!(!leading.leadership().is_held());
+    voters(&nodes[0], 2).await;
+    assert!(
+        nodes[0]
+            .status()
+            .await
+            .members
+            .iter()
+            .all(|member| member.id != leading.id())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_fails_is_the_end_of_its_node_and_of_no_other() {
+    let (_registry, machines, nodes) = three().await;
+    let mut nodes = Vec::from(nodes);
+    let (index, _) = leader(&nodes.iter().collect::<Vec<_>>()).await;
+    // A directory in its way: the log can not be written aside.
+    let failing = (index + 1) % 3;
+    std::fs::create_dir(machines[failing].disk.path().join("raft.json.new")).unwrap();
+    let leading = &nodes[index];
+    // The next term is the next thing to write.
+    let (_, reason) = tokio::join!(leading.hand_over(), within("its end", nodes[failing].failed()));
+    assert!(reason.contains("Raft has ended"), "{reason}");
+    assert!(!nodes[failing].leadership().is_held());
+    drop(nodes.remove(failing));
+    leader(&nodes.iter().collect::<Vec<_>>()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn messages_reach_the_node_they_are_for() {
     let (_registry, machines, nodes) = three().await;
     until("the members are known", || async {
