@@ -416,6 +416,13 @@ impl World<'_> {
         }
     }
 
+    /// The one that has authority.
+    fn leader(&self) -> Option<usize> {
+        let running = self.running.lock().expect("no holder panics");
+        let mut members = running.iter();
+        members.find_map(|(node, member)| member.leadership().is_held().then_some(*node))
+    }
+
     /// Whether everybody runs and is a member, so that a disk can be lost without losing what was agreed.
     fn is_whole(&self) -> bool {
         let running = self.running.lock().expect("no holder panics");
@@ -584,12 +591,7 @@ fn a_restart_breaks_no_promise() {
     for seed in 1..=20 {
         let mut world = World::new(seed, 3);
         world.run_until(Duration::from_secs(4));
-        let leader = {
-            let running = world.running.lock().expect("no holder panics");
-            let mut members = running.iter();
-            members.find_map(|(node, member)| member.leadership().is_held().then_some(*node))
-        };
-        let leader = leader.expect("somebody leads by then");
+        let leader = world.leader().expect("somebody leads by then");
         let now = world.sim.elapsed();
         for node in (0..3).filter(|node| *node != leader) {
             world
@@ -600,6 +602,21 @@ fn a_restart_breaks_no_promise() {
         world.run_until(now + Duration::from_secs(6));
         let terms = world.seen.fences.len();
         assert!(terms > 1, "seed {seed}: the others have not elected anybody");
+    }
+}
+
+/// The leader dies, and of the two that are left one has no database: if it is elected, it lets the other lead.
+#[test]
+fn who_has_the_database_comes_to_lead() {
+    for seed in 1..=10 {
+        let mut world = World::new(seed, 3);
+        world.run_until(Duration::from_secs(4));
+        let leader = world.leader().expect("somebody leads by then");
+        let (with, without) = ((leader + 1) % 3, (leader + 2) % 3);
+        world.fates[without].cut.store(true, Ordering::Relaxed);
+        world.crash(leader, END);
+        world.run_until(Duration::from_secs(20));
+        assert_eq!(world.leader(), Some(with), "seed {seed}");
     }
 }
 
