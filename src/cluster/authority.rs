@@ -140,17 +140,22 @@ impl Watched {
     /// What this node may hold by what Raft says: the term, and until when.
     fn lease(&mut self, member: &Member, metrics: &openraft::RaftMetrics<Types>) -> Option<Grant> {
         let leads = metrics.state == ServerState::Leader && metrics.current_leader == Some(member.me.id);
-        let acked = metrics.last_quorum_acked?.into_inner();
         if !leads || !member.may_hold(metrics.current_term) {
             return None;
         }
+        let acked = if member.is_alone(metrics) {
+            // It is a majority by itself, and sends messages to nobody.
+            member.clock.elapsed()
+        } else {
+            self.by_our_clock(&*member.clock, metrics.last_quorum_acked?.into_inner())
+        };
         Some(Grant {
             fence: Fence {
                 generation: member.charter.generation,
                 term: metrics.current_term,
                 node: member.me.id,
             },
-            until: self.by_our_clock(&*member.clock, acked) + member.pace.lease(),
+            until: acked + member.pace.lease(),
         })
     }
 
@@ -173,7 +178,10 @@ impl Watched {
 
     /// What is granted: nothing before the database took the fence, once for each term.
     async fn grant(&mut self, member: &Member, leads: Option<Grant>) -> Option<Grant> {
-        let lease = leads.filter(|lease| member.clock.elapsed() < lease.until)?;
+        let Some(lease) = leads.filter(|lease| member.clock.elapsed() < lease.until) else {
+            self.refused_since = None;
+            return None;
+        };
         if self.acquired == Some(lease.fence) {
             return Some(lease);
         }

@@ -173,7 +173,8 @@ impl Member {
         }
     }
 
-    fn is_alone(&self, metrics: &RaftMetrics<Types>) -> bool {
+    /// Whether it is the only one that votes.
+    pub(super) fn is_alone(&self, metrics: &RaftMetrics<Types>) -> bool {
         let mut voters = metrics.membership_config.voter_ids();
         voters.next() == Some(self.me.id) && voters.next().is_none()
     }

@@ -142,8 +142,8 @@ impl Cluster {
         reason.unwrap_or_else(|| "the cluster's thread has ended".to_owned())
     }
 
-    /// Gives up leadership: at once here, and within 2 s another node leads if one can. Whether one does. Who wants to
-    /// go on without it calls this after the work has stopped; this node may be elected again.
+    /// Gives up leadership: at once here, and within milliseconds another node leads. Whether one does after 2 s. If there
+    /// is no other that could, nothing changes. To be called when the work has stopped; this node may be elected again.
     pub async fn hand_over(&self) -> bool {
         let member = Arc::clone(&self.member);
         let handed = self.own.spawn(async move { member.hand_over().await });

@@ -162,6 +162,8 @@ async fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
 struct Fate {
     /// Its database does not answer.
     cut: AtomicBool,
+    /// Its database takes no fence.
+    unfenced: AtomicBool,
     /// It shall hand over.
     hand_over: Notify,
 }
@@ -205,7 +207,11 @@ impl Registry for Reached {
     }
 
     async fn acquire(&self, fence: Fence) -> Result<bool, RegistryError> {
-        self.registry()?.acquire(fence).await
+        let registry = self.registry()?;
+        if self.fate.unfenced.load(Ordering::Relaxed) {
+            return Err(RegistryError("busy".to_owned()));
+        }
+        registry.acquire(fence).await
     }
 }
 
@@ -617,6 +623,37 @@ fn who_has_the_database_comes_to_lead() {
         world.crash(leader, END);
         world.run_until(Duration::from_secs(20));
         assert_eq!(world.leader(), Some(with), "seed {seed}");
+    }
+}
+
+#[test]
+fn without_faults_authority_lasts() {
+    for size in [1, 2, 3, 5] {
+        let mut world = World::new(1, size);
+        world.run_until(Duration::from_secs(2));
+        let (before, since) = (world.seen.led, world.sim.elapsed());
+        world.run_until(Duration::from_secs(30));
+        let led = ticks(world.seen.led - before);
+        assert_eq!(led, world.sim.elapsed().saturating_sub(since), "{size} nodes");
+        assert_eq!(world.seen.leaders.len(), 1, "{size} nodes");
+    }
+}
+
+/// With one node there is nobody to hand over to, and it goes on trying.
+#[test]
+fn a_database_that_is_gone_for_a_while_costs_no_more_than_that() {
+    for (seed, size) in [(1, 1), (2, 3), (3, 3), (4, 5)] {
+        let mut world = World::new(seed, size);
+        for fate in &world.fates {
+            fate.unfenced.store(true, Ordering::Relaxed);
+        }
+        world.run_until(Duration::from_secs(20));
+        assert_eq!(world.leader(), None, "seed {seed}");
+        for fate in &world.fates {
+            fate.unfenced.store(false, Ordering::Relaxed);
+        }
+        world.run_until(Duration::from_secs(26));
+        assert!(world.leader().is_some(), "seed {seed}");
     }
 }
 

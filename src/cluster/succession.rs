@@ -21,7 +21,8 @@ use super::state::Types;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Member {
-    /// Gives up authority, and has the most caught-up voter that answers take over. Whether somebody else leads.
+    /// Gives up authority, and has the most caught-up voter that answers take over. Whether somebody else leads. If there
+    /// is nobody to take over, nothing changes.
     pub(super) async fn hand_over(&self) -> bool {
         let mut metrics = self.raft.metrics();
         let successor = {
@@ -29,13 +30,13 @@ impl Member {
             if metrics.state != ServerState::Leader {
                 return true;
             }
+            let Some(successor) = self.successor(&metrics) else {
+                return false;
+            };
             self.yielded.fetch_max(metrics.current_term, Ordering::AcqRel);
-            self.successor(&metrics)
+            successor
         };
         self.grant(None);
-        let Some(successor) = successor else {
-            return false;
-        };
         if self.raft.trigger().transfer_leader(successor).await.is_err() {
             return false;
         }

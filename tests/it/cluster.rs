@@ -252,6 +252,26 @@ async fn a_node_that_comes_back_is_who_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_moves_is_found_where_it_is() {
+    let (_registry, machines, nodes) = three().await;
+    let [a, b, c] = nodes;
+    let (id, before) = (c.id(), c.addr().to_owned());
+    c.shut_down().await;
+    drop(c);
+    // Port 0: it takes another one.
+    let moved = machines[2].start().await;
+    assert_eq!(moved.id(), id);
+    assert_ne!(moved.addr(), before);
+    until("it is alive there", || async {
+        let status = b.status().await;
+        let it = status.members.iter().find(|member| member.id == id)?;
+        (it.addr == moved.addr() && it.lives == Some(true)).then_some(())
+    })
+    .await;
+    voters(&a, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn leadership_is_handed_over_at_shutdown() {
     let (_registry, _machines, nodes) = three().await;
     let mut nodes = Vec::from(nodes);
