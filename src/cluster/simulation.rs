@@ -626,6 +626,26 @@ fn who_has_the_database_comes_to_lead() {
     }
 }
 
+/// The leader asks another to take over, and then hears nothing more: neither that it did nor that it did not.
+#[test]
+fn authority_does_not_come_back_after_a_hand_over() {
+    let mut handed = 0;
+    for seed in 1..=30 {
+        let mut world = World::new(seed, 3);
+        world.run_until(Duration::from_secs(4));
+        let leader = world.leader().expect("somebody leads by then");
+        world.fates[leader].hand_over.notify_one();
+        world.run_until(Duration::from_secs(4) + TICK * u32::try_from(4 + seed % 10).expect("it is small"));
+        for node in (0..3).filter(|node| *node != leader) {
+            let (from, to) = (world.names[node].as_str(), world.names[leader].as_str());
+            world.sim.partition_oneway(from, to);
+        }
+        world.run_until(Duration::from_secs(8));
+        handed += usize::from(world.seen.fences.len() > 1);
+    }
+    assert!(handed > 5, "{handed}: hardly any request came through");
+}
+
 #[test]
 fn without_faults_authority_lasts() {
     for size in [1, 2, 3, 5] {
