@@ -106,6 +106,13 @@ fn filter(level: &str) -> Result<EnvFilter, UnknownLevel> {
             "`{word}` is no level: use off, error, warn, info, debug or trace, or MODULE=LEVEL"
         )));
     }
+    // What Raft remarks by itself is for its makers, and comes twice a second while a peer is down: the cluster logs what
+    // matters. Who wants it names it.
+    let level = if level.contains("openraft") {
+        level.to_owned()
+    } else {
+        format!("{level},openraft=error")
+    };
     EnvFilter::builder()
         .parse(level)
         .map_err(|error| UnknownLevel(error.to_string()))

@@ -106,14 +106,23 @@ pub struct Worker {
 impl Worker {
     /// Looks ahead until `stop`; the first time after `initial_delay`.
     pub async fn plan(&self, planner: &Planner, initial_delay: Duration, stop: &CancellationToken) {
+        let starts_at = self.clock.elapsed().saturating_add(initial_delay);
         let mut pause = initial_delay;
         let mut reloaded = self.rounds.clone();
         reloaded.mark_unchanged();
         loop {
             self.turns("planner", pause);
+            let held = self.leadership.held();
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.clock.sleep(pause) => {}
+                // A node that comes to lead looks at once, unless it has only just started.
+                () = self.leadership.differs(held) => {
+                    pause = starts_at.saturating_sub(self.clock.elapsed());
+                    if !pause.is_zero() {
+                        continue;
+                    }
+                }
                 () = self.nudge.notified() => {}
                 Ok(()) = reloaded.changed() => {}
             }

@@ -9,6 +9,7 @@ use crate::harness::api::SOURCE;
 use crate::harness::api::items;
 use crate::harness::calendar::Calendar;
 use crate::harness::calendar::stamp;
+use crate::harness::client::client;
 use crate::harness::node::Home;
 use crate::harness::postfix;
 use crate::harness::postfix::Postfix;
@@ -261,7 +262,7 @@ async fn a_deleted_event_reminds_of_nothing() {
     let doomed = Calendar::far_away("doomed@example.org").alarm_at(due);
     node.put_event("doomed", &doomed).await.ok();
     let path = format!("/v1/sources/{SOURCE}/events/doomed?owner={OWNER}");
-    let deleted = reqwest::Client::new().delete(node.url(&path)).send().await;
+    let deleted = client().delete(node.url(&path)).send().await;
     assert!(deleted.expect("the node answers").status().is_success());
 
     let kept = Calendar::far_away("kept@example.org").alarm_at(due + TimeDelta::seconds(1));

@@ -12,12 +12,14 @@ const LONGEST_FILE: usize = 400;
 /// What each part of `src/` may import, beside itself.
 fn allowed(part: &str) -> Option<&'static [&'static str]> {
     Some(match part {
-        "calendar" | "clock" | "cluster" | "logging" | "ready" | "shutdown" => &[],
+        "calendar" | "clock" | "logging" | "ready" | "shutdown" => &[],
         "trigger" => &["calendar"],
         // What would fire, without a store.
         "preview" => &["calendar", "trigger"],
         "store" => &["calendar", "trigger", "clock"],
-        "channel" => &["clock"],
+        // Who leads is found out without knowing what for: the database is a trait of the cluster's own, and messages
+        // are opaque.
+        "channel" | "cluster" => &["clock"],
         // The verbs of what is counted speak of what the stages do.
         "metrics" => &["calendar", "trigger", "store", "channel", "change"],
         "change" | "planner" | "janitor" => &["calendar", "trigger", "store", "clock", "metrics"],

@@ -1,6 +1,6 @@
 //! E-mail through real sockets: a scripted relay for every fault, smtp-sink for a relay that others wrote.
 
-mod certificates;
+pub mod certificates;
 mod classes;
 mod reuse;
 mod scripted;

@@ -5,6 +5,7 @@
 mod article;
 mod bad_input;
 mod by_hand;
+mod cluster;
 mod config;
 mod crash;
 mod delivery;

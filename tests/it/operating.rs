@@ -13,6 +13,7 @@ use crate::harness::api::ADDRESS;
 use crate::harness::api::OWNER;
 use crate::harness::api::SOURCE;
 use crate::harness::calendar::Calendar;
+use crate::harness::client::client;
 use crate::harness::eventually;
 use crate::harness::node::Home;
 use crate::harness::node::Node;
@@ -101,7 +102,7 @@ async fn asked_to_stop_in_mid_send_it_finishes_it() {
 
     node.signal(Signal::TERM);
     eventually("the node to be unready", async || {
-        let answer = reqwest::get(node.url("/readyz")).await;
+        let answer = client().get(node.url("/readyz")).send().await;
         // It may have closed its door already, which is as good a no.
         answer
             .map_or(true, |answer| !answer.status().is_success())
@@ -212,9 +213,7 @@ async fn no_secret_and_nothing_personal_is_ever_logged() {
     put_with_token(&node, &path, event.text()).await;
     sink.mails(1).await;
     eventually("its settle", async || {
-        let request = reqwest::Client::new()
-            .get(node.url("/v1/history"))
-            .bearer_auth("planted-token");
+        let request = client().get(node.url("/v1/history")).bearer_auth("planted-token");
         let text = request.send().await.ok()?.text().await.ok()?;
         text.contains("\"sent\"").then_some(())
     })
@@ -234,9 +233,7 @@ async fn no_secret_and_nothing_personal_is_ever_logged() {
 }
 
 async fn put_with_token(node: &Node, path: &str, body: String) {
-    let request = reqwest::Client::new()
-        .put(node.url(path))
-        .bearer_auth("planted-token");
+    let request = client().put(node.url(path)).bearer_auth("planted-token");
     let content_type = if body.starts_with('{') {
         "application/json"
     } else {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::harness::calendar::Calendar;
+use crate::harness::client::client;
 use crate::harness::eventually;
 use crate::harness::node::Home;
 use crate::harness::node::Node;
@@ -54,20 +55,20 @@ impl Home {
 impl Node {
     /// GET.
     pub async fn get(&self, path: &str) -> Answer {
-        let response = reqwest::Client::new().get(self.url(path)).send().await;
+        let response = client().get(self.url(path)).send().await;
         Answer::read(response.expect("the node answers")).await
     }
 
     /// PUT of a body of that type.
     pub async fn put(&self, path: &str, content_type: &str, body: String) -> Answer {
-        let request = reqwest::Client::new().put(self.url(path));
+        let request = client().put(self.url(path));
         let request = request.header("content-type", content_type).body(body);
         Answer::read(request.send().await.expect("the node answers")).await
     }
 
     /// POST of a body of that type.
     pub async fn post(&self, path: &str, content_type: &str, body: String) -> Answer {
-        let request = reqwest::Client::new().post(self.url(path));
+        let request = client().post(self.url(path));
         let request = request.header("content-type", content_type).body(body);
         Answer::read(request.send().await.expect("the node answers")).await
     }

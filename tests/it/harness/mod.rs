@@ -7,6 +7,7 @@
 
 pub mod api;
 pub mod calendar;
+pub mod client;
 pub mod node;
 pub mod postfix;
 pub mod postgres;

@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::harness::Guarded;
+use crate::harness::client::client_builder;
 use crate::harness::eventually;
 use crate::harness::free_port;
 
@@ -153,7 +154,7 @@ impl Node {
         let url = self.url("/readyz");
         let process = &mut self.process;
         // A node that is still migrating takes connections and does not answer them.
-        let client = reqwest::Client::builder().timeout(Duration::from_secs(1));
+        let client = client_builder().timeout(Duration::from_secs(1));
         let client = client.build().expect("a client needs nothing");
         // One answer of two kinds, so that a node that ended is not waited for.
         let ended = eventually("the node to be ready", async || {

@@ -40,6 +40,16 @@ impl Authority {
         self.folder.path().join("ca.pem")
     }
 
+    /// The relay's certificate.
+    pub fn certificate_file(&self) -> PathBuf {
+        self.folder.path().join("relay.pem")
+    }
+
+    /// Its key.
+    pub fn key_file(&self) -> PathBuf {
+        self.folder.path().join("relay.key")
+    }
+
     /// What the relay encrypts with.
     pub fn acceptor(&self) -> TlsAcceptor {
         let certificate = CertificateDer::from_pem_file(self.folder.path().join("relay.pem")).unwrap();
