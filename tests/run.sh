@@ -13,6 +13,10 @@ need smtp-sink postfix
 need postfix postfix
 need promtool prometheus
 need curl curl
+[ -n "$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null)" ] || {
+    echo 'tests/run.sh: PostgreSQL is missing: apt-get install postgresql' >&2
+    exit 1
+}
 
 total=$(date +%s)
 step() {
