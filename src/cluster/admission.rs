@@ -85,7 +85,10 @@ impl Member {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
         let agreed = metrics.committed_membership_config.membership();
+        // A dead one that had this place is gone too.
+        let mut here = agreed.nodes().filter(|(_, node)| node.addr == self.me.addr);
         !is_joint(agreed)
+            && here.all(|(id, _)| *id == self.me.id)
             && agreed
                 .get_node(&self.me.id)
                 .is_some_and(|node| node.addr == self.me.addr)

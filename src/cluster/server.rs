@@ -4,14 +4,14 @@
 //! changed hands, and Raft counts on reaching whom it addressed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::DefaultBodyLimit;
+use axum::body::to_bytes;
+use axum::extract::Request;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
-use axum::http::Uri;
 use axum::routing::post;
 use axum::serve::ListenerExt;
 use secrecy::ExposeSecret;
@@ -37,6 +37,9 @@ use super::tls::Secured;
 
 /// The largest question, in bytes.
 const MOST: usize = 1024 * 1024;
+
+/// How long a question may take to arrive.
+const READING: Duration = Duration::from_secs(10);
 
 /// What the head of a call says.
 #[derive(Debug, Clone, Default)]
@@ -162,10 +165,7 @@ pub(super) async fn serve(
     door: Arc<Door>,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
-    let router: Router = Router::new()
-        .route("/{call}", post(handle))
-        .layer(DefaultBodyLimit::max(MOST))
-        .with_state(door);
+    let router: Router = Router::new().route("/{call}", post(handle)).with_state(door);
     let stop = stop.cancelled_owned();
     let Some(tls) = tls else {
         // Answers are small, and a heartbeat waits for them.
@@ -176,23 +176,30 @@ pub(super) async fn serve(
     axum::serve(listener, router).with_graceful_shutdown(stop).await
 }
 
-async fn handle(
-    State(door): State<Arc<Door>>,
-    uri: Uri,
-    headers: HeaderMap,
-    question: Bytes,
-) -> Result<Vec<u8>, (StatusCode, String)> {
+async fn handle(State(door): State<Arc<Door>>, request: Request) -> Result<Vec<u8>, (StatusCode, String)> {
+    let (parts, body) = request.into_parts();
+    let headers = &parts.headers;
     let head = Head {
-        secret: text(&headers, "authorization")
+        secret: text(headers, "authorization")
             .and_then(|value| value.strip_prefix("Bearer ").map(str::to_owned)),
-        cluster: text(&headers, CLUSTER),
-        target: text(&headers, TARGET),
+        cluster: text(headers, CLUSTER),
+        target: text(headers, TARGET),
     };
-    let answer = door.answer(&head, uri.path(), &question).await;
-    answer.map_err(|(status, reason)| {
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, reason)
-    })
+    // What a stranger has to say is not read.
+    door.admit(&head).map_err(refusal)?;
+    let question = match tokio::time::timeout(READING, to_bytes(body, MOST)).await {
+        Ok(Ok(question)) => question,
+        Ok(Err(error)) => return Err((StatusCode::PAYLOAD_TOO_LARGE, error.to_string())),
+        Err(_) => return Err((StatusCode::REQUEST_TIMEOUT, "say it faster".to_owned())),
+    };
+    door.answer(&head, parts.uri.path(), &question)
+        .await
+        .map_err(refusal)
+}
+
+fn refusal((status, reason): (u16, String)) -> (StatusCode, String) {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, reason)
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {
