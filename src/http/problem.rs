@@ -132,6 +132,7 @@ impl From<StoreError> for Problem {
             ),
             StoreError::Unavailable(_)
             | StoreError::Interrupted(_)
+            | StoreError::Fenced
             | StoreError::InUse(_)
             | StoreError::NewerSchema { .. } => {
                 tracing::warn!(%error, "a request was turned away");

@@ -408,6 +408,49 @@ pub enum Settled {
     Poisoned,
 }
 
+/// What a session says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// Whether it may be given claims.
+    pub delivers: bool,
+    /// Its number in the cluster, where it has one.
+    pub peer: Option<i64>,
+    /// How many triggers it holds.
+    pub pending: u64,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            delivers: true,
+            peer: None,
+            pending: 0,
+        }
+    }
+}
+
+/// A session that may be given claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Living {
+    /// Which.
+    pub session: SessionId,
+    /// Its number in the cluster, where it has one.
+    pub peer: Option<i64>,
+    /// How many triggers it held at its last beat.
+    pub pending: u64,
+}
+
+/// What each transaction of a leader shows to the database, which accepts the latest only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// How often the cluster was founded anew.
+    pub generation: i64,
+    /// The term.
+    pub term: i64,
+    /// The leader.
+    pub node: i64,
+}
+
 /// How lapsed claims are judged.
 #[derive(Debug, Clone)]
 pub struct RescueRules {
@@ -522,6 +565,9 @@ pub enum StoreError {
     /// The database gave the transaction up in favour of others, or its connection was lost: it may be repeated.
     #[error("the transaction was interrupted: {0}")]
     Interrupted(String),
+    /// Another node leads by now: what this one wanted to do as the leader was not done.
+    #[error("another node leads by now")]
+    Fenced,
     /// The schema was written by a newer version.
     #[error("the store has schema version {found}, this version knows up to {known}: start a newer version")]
     NewerSchema {
@@ -567,8 +613,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         rules: &RescueRules,
     ) -> Result<(SessionId, Rescued), StoreError>;
 
-    /// Says that the session lives. False: it was ended by somebody else, and its holder must stop.
-    async fn beat(&self, session: SessionId) -> Result<bool, StoreError>;
+    /// Says that the session lives, and what it says of itself. False: it was ended by somebody else, and its holder must
+    /// stop.
+    async fn beat(&self, session: SessionId, says: Report) -> Result<bool, StoreError>;
+
+    /// The sessions that may be given claims: those that deliver and whose last beat is not older than `dead_after`.
+    async fn living(&self, dead_after: Duration) -> Result<Vec<Living>, StoreError>;
 
     /// Gives back what the session holds as claimed (never `sending`), and ends it. Returns how many were given back.
     async fn end_session(&self, session: SessionId) -> Result<u64, StoreError>;
@@ -700,6 +750,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Remembers a value.
     async fn remember(&self, name: &str, value: &str) -> Result<(), StoreError>;
+
+    /// The same store for a leader: each of its transactions shows `fence` and fails once there is a later one. Where
+    /// there is one process, nothing is fenced.
+    fn fenced(self: Arc<Self>, fence: Fence) -> Arc<dyn Store>;
 
     /// Waits for what is under way and lets go of the database. Nothing can be asked afterwards.
     async fn close(&self);

@@ -14,6 +14,7 @@ use crate::store::Delivery;
 use crate::store::EventCopy;
 use crate::store::EventKey;
 use crate::store::KeptMessage;
+use crate::store::Living;
 use crate::store::OutboxEntry;
 use crate::store::Owner;
 use crate::store::StoreError;
@@ -264,6 +265,16 @@ pub fn delivery<R: Values>(row: &R) -> Result<Delivery, StoreError> {
         count: columns.number("count")?,
         handed_over_at: columns.instant_if_any("handed_over_at")?,
         recorded_at: columns.instant("recorded_at")?,
+    })
+}
+
+/// Reads a row of `session`.
+pub fn living<R: Values>(row: &R) -> Result<Living, StoreError> {
+    let columns = Columns::new("session", "id", row);
+    Ok(Living {
+        session: SessionId(columns.value("id")?),
+        peer: columns.value("peer")?,
+        pending: columns.number("pending")?,
     })
 }
 

@@ -21,6 +21,7 @@ mod ledger;
 mod open;
 mod owners;
 mod reading;
+mod registry;
 mod rescue;
 mod sessions;
 mod settle;
@@ -51,15 +52,18 @@ use crate::store::Delivery;
 use crate::store::Editor;
 use crate::store::EventCopy;
 use crate::store::EventKey;
+use crate::store::Fence;
 use crate::store::FireCheck;
 use crate::store::Group;
 use crate::store::HistoryQuery;
 use crate::store::Judge;
+use crate::store::Living;
 use crate::store::NearClaim;
 use crate::store::OutboxEntry;
 use crate::store::Owner;
 use crate::store::PlanMark;
 use crate::store::Replaced;
+use crate::store::Report;
 use crate::store::RescueRules;
 use crate::store::Rescued;
 use crate::store::Retention;
@@ -80,6 +84,7 @@ use crate::trigger::TriggerId;
 
 pub use open::known_schema_version;
 pub use open::schema_version;
+pub use registry::Charter;
 
 /// Whose clock judges claims.
 #[derive(Debug, Clone)]
@@ -129,6 +134,8 @@ impl Default for Options {
 pub struct PostgresStore {
     pool: PgPool,
     time: Time,
+    /// What each transaction shows, where it is a leader's.
+    fence: Option<Fence>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -158,7 +165,46 @@ impl PostgresStore {
         Ok(Self {
             pool,
             time: options.time,
+            fence: None,
         })
+    }
+
+    /// What the transaction must show before anything else.
+    async fn show_fence(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+        match self.fence {
+            Some(fence) => registry::show(conn, fence).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Numbers a new node of the cluster.
+    pub async fn register(&self, addr: &str) -> Result<i64, StoreError> {
+        in_transaction!(self, |tx, _| registry::register(tx, addr))
+    }
+
+    /// The charter of the cluster; if there is none, one with `me` as the founder.
+    pub async fn found_or_get(&self, me: i64) -> Result<Charter, StoreError> {
+        in_transaction!(self, |tx, _| registry::found_or_get(tx, me))
+    }
+
+    /// All nodes that were numbered and not forgotten, with their addresses.
+    pub async fn peers(&self) -> Result<Vec<(i64, String)>, StoreError> {
+        registry::peers(&mut *self.pool.acquire().await?).await
+    }
+
+    /// Notes that a node is there, and where.
+    pub async fn seen(&self, me: i64, addr: &str) -> Result<(), StoreError> {
+        in_transaction!(self, |tx, _| registry::seen(tx, me, addr))
+    }
+
+    /// Strikes a node that is gone for good.
+    pub async fn forget(&self, id: i64) -> Result<(), StoreError> {
+        in_transaction!(self, |tx, _| registry::forget(tx, id))
+    }
+
+    /// Makes `fence` the one in force, unless a later one is; whether it now is.
+    pub async fn acquire(&self, fence: Fence) -> Result<bool, StoreError> {
+        in_transaction!(self, |tx, _| registry::acquire(tx, fence))
     }
 
     /// A view in which nothing changes.
@@ -184,8 +230,14 @@ impl Store for PostgresStore {
         in_transaction!(self, |tx, now| sessions::begin(tx, node, rules, now))
     }
 
-    async fn beat(&self, session: SessionId) -> Result<bool, StoreError> {
-        in_transaction!(self, |tx, now| sessions::beat(tx, session, now))
+    async fn beat(&self, session: SessionId, says: Report) -> Result<bool, StoreError> {
+        in_transaction!(self, |tx, now| sessions::beat(tx, session, says, now))
+    }
+
+    async fn living(&self, dead_after: Duration) -> Result<Vec<Living>, StoreError> {
+        let mut conn = self.pool.acquire().await?;
+        let now = self.time.now(&mut conn).await?;
+        sessions::living(&mut conn, now - dead_after).await
     }
 
     async fn end_session(&self, session: SessionId) -> Result<u64, StoreError> {
@@ -371,6 +423,14 @@ impl Store for PostgresStore {
 
     async fn remember(&self, name: &str, value: &str) -> Result<(), StoreError> {
         in_transaction!(self, |tx, _| upkeep::remember(tx, name, value))
+    }
+
+    fn fenced(self: Arc<Self>, fence: Fence) -> Arc<dyn Store> {
+        Arc::new(Self {
+            pool: self.pool.clone(),
+            time: self.time.clone(),
+            fence: Some(fence),
+        })
     }
 
     async fn close(&self) {

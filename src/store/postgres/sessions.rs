@@ -5,11 +5,14 @@ use chrono::Utc;
 use sqlx::PgConnection;
 use sqlx::Row;
 
+use crate::store::Living;
+use crate::store::Report;
 use crate::store::RescueRules;
 use crate::store::Rescued;
 use crate::store::StoreError;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::rescue;
+use crate::store::row;
 use crate::trigger::SessionId;
 
 /// Starts a session; earlier ones of the same node are known to have stopped.
@@ -53,17 +56,33 @@ async fn of_node(conn: &mut PgConnection, node: &str) -> Result<Vec<SessionId>, 
 pub async fn beat(
     conn: &mut PgConnection,
     session: SessionId,
+    says: Report,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let done = sqlx::query(
         "-- beat
-         UPDATE session SET beat_at = $2 WHERE id = $1",
+         UPDATE session SET beat_at = $2, delivers = $3, peer = $4, pending = $5 WHERE id = $1",
     )
     .bind(session.0)
     .bind(now)
+    .bind(says.delivers)
+    .bind(says.peer)
+    .bind(i64::try_from(says.pending).unwrap_or(i64::MAX))
     .execute(conn)
     .await?;
     Ok(done.rows_affected() == 1)
+}
+
+/// The sessions that deliver and have shown a sign of life at or after `since`.
+pub async fn living(conn: &mut PgConnection, since: DateTime<Utc>) -> Result<Vec<Living>, StoreError> {
+    let rows = sqlx::query(
+        "-- living
+         SELECT id, peer, pending FROM session WHERE beat_at >= $1 AND delivers ORDER BY id",
+    )
+    .bind(since)
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(row::living).collect()
 }
 
 /// Ends a session and gives back what it has claimed. What it is sending stays its own until it settles.

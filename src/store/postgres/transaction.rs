@@ -19,6 +19,7 @@ macro_rules! in_transaction {
         loop {
             let done = async {
                 let mut transaction = $store.pool.begin().await?;
+                $store.show_fence(&mut transaction).await?;
                 let $now = $store.time.now(&mut transaction).await?;
                 let $tx: &mut PgConnection = &mut transaction;
                 let value = $work.await?;

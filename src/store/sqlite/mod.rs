@@ -51,15 +51,18 @@ use crate::store::Delivery;
 use crate::store::Editor;
 use crate::store::EventCopy;
 use crate::store::EventKey;
+use crate::store::Fence;
 use crate::store::FireCheck;
 use crate::store::Group;
 use crate::store::HistoryQuery;
 use crate::store::Judge;
+use crate::store::Living;
 use crate::store::NearClaim;
 use crate::store::OutboxEntry;
 use crate::store::Owner;
 use crate::store::PlanMark;
 use crate::store::Replaced;
+use crate::store::Report;
 use crate::store::RescueRules;
 use crate::store::Rescued;
 use crate::store::Retention;
@@ -258,11 +261,15 @@ impl Store for SqliteStore {
         Ok(begun)
     }
 
-    async fn beat(&self, session: SessionId) -> Result<bool, StoreError> {
+    async fn beat(&self, session: SessionId, says: Report) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let lives = sessions::beat(&mut tx, session, self.clock.now()).await?;
+        let lives = sessions::beat(&mut tx, session, says, self.clock.now()).await?;
         tx.commit().await?;
         Ok(lives)
+    }
+
+    async fn living(&self, dead_after: Duration) -> Result<Vec<Living>, StoreError> {
+        sessions::living(&mut *self.reader.acquire().await?, self.clock.now() - dead_after).await
     }
 
     async fn end_session(&self, session: SessionId) -> Result<u64, StoreError> {
@@ -454,6 +461,10 @@ impl Store for SqliteStore {
         upkeep::remember(&mut tx, name, value).await?;
         tx.commit().await?;
         Ok(())
+    }
+
+    fn fenced(self: Arc<Self>, _fence: Fence) -> Arc<dyn Store> {
+        self
     }
 
     async fn close(&self) {

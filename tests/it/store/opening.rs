@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use carillon::clock::Clock;
 use carillon::clock::ManualClock;
+use carillon::store::Report;
 use carillon::store::Store;
 use carillon::store::StoreError;
 use carillon::store::sqlite;
@@ -225,8 +226,20 @@ async fn a_node_that_starts_again_takes_over_at_once_what_it_held() {
     let freed = stage.trigger(&claimed).await.expect("it is owed");
     assert_eq!((freed.state, freed.processed), (State::Planned, None));
     assert!(freed.generation > old.generation);
-    assert!(!stage.store.beat(stage.session).await.expect("an answer"));
-    assert!(stage.store.beat(session).await.expect("an answer"));
+    assert!(
+        !stage
+            .store
+            .beat(stage.session, Report::default())
+            .await
+            .expect("an answer")
+    );
+    assert!(
+        stage
+            .store
+            .beat(session, Report::default())
+            .await
+            .expect("an answer")
+    );
 }
 
 #[tokio::test]

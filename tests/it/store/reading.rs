@@ -4,6 +4,7 @@ use carillon::store::AttemptEnd;
 use carillon::store::Backlog;
 use carillon::store::HistoryQuery;
 use carillon::store::KeptMessage;
+use carillon::store::Report;
 use carillon::store::Retention;
 use carillon::trigger::OwnerId;
 use carillon::trigger::TriggerId;
@@ -179,7 +180,11 @@ async fn the_janitor_deletes_what_is_old_and_no_more_than_it_may(base: &Base) {
         limit,
     };
 
-    stage.store.beat(stage.session).await.expect("an answer");
+    stage
+        .store
+        .beat(stage.session, Report::default())
+        .await
+        .expect("an answer");
 
     // One row of history, and its message in the outbox.
     assert_eq!(stage.store.purge(&retention(1)).await.expect("a count"), 2);
@@ -198,7 +203,11 @@ async fn the_janitor_forgets_old_tombstones_and_keeps_events(base: &Base) {
         .await
         .expect("it is applied");
     stage.pass(60);
-    stage.store.beat(stage.session).await.expect("an answer");
+    stage
+        .store
+        .beat(stage.session, Report::default())
+        .await
+        .expect("an answer");
     let retention = Retention {
         history_before: minute(30),
         tombstones_before: minute(30),
@@ -209,7 +218,13 @@ async fn the_janitor_forgets_old_tombstones_and_keeps_events(base: &Base) {
 
     assert_eq!(stage.copy("buried").await, None);
     assert!(stage.copy("kept").await.is_some());
-    assert!(stage.store.beat(stage.session).await.expect("an answer"));
+    assert!(
+        stage
+            .store
+            .beat(stage.session, Report::default())
+            .await
+            .expect("an answer")
+    );
 }
 
 async fn what_is_remembered_is_the_last_value(base: &Base) {

@@ -1,6 +1,7 @@
 //! What lapsed.
 
 use carillon::store::Edit;
+use carillon::store::Report;
 use carillon::store::Rescued;
 use carillon::trigger::State;
 use carillon::trigger::outcome::Outcome;
@@ -33,7 +34,13 @@ async fn rescue(stage: &Stage) -> Rescued {
 }
 
 async fn beat(stage: &Stage) {
-    assert!(stage.store.beat(stage.session).await.expect("an answer"));
+    assert!(
+        stage
+            .store
+            .beat(stage.session, Report::default())
+            .await
+            .expect("an answer")
+    );
 }
 
 async fn what_a_dead_session_held_is_freed_though_it_is_not_due_yet(base: &Base) {
@@ -157,7 +164,11 @@ async fn a_rescue_looks_at_no_more_rows_than_it_may(base: &Base) {
     stage.plan("e", &[new("e", 1), new("e", 2), new("e", 3)]).await;
     stage.claim().await;
     stage.pass(30);
-    stage.store.beat(stage.session).await.expect("it lives");
+    stage
+        .store
+        .beat(stage.session, Report::default())
+        .await
+        .expect("it lives");
 
     let rescued = stage.store.rescue(&rules(), 2).await.expect("a rescue");
 

@@ -1,0 +1,118 @@
+//! What the nodes of a cluster ask the database before they know each other: numbers, the founder, the fence.
+
+use sqlx::PgConnection;
+use sqlx::Row;
+
+use crate::store::Fence;
+use crate::store::StoreError;
+
+/// What makes the cluster this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charter {
+    /// Its name.
+    pub cluster: String,
+    /// How often it was founded anew.
+    pub generation: i64,
+    /// Who may bring it into being.
+    pub founder: i64,
+}
+
+/// Numbers a new node.
+pub async fn register(conn: &mut PgConnection, addr: &str) -> Result<i64, StoreError> {
+    Ok(sqlx::query_scalar(
+        "-- register
+         INSERT INTO raft_node (addr) VALUES ($1) RETURNING node_id",
+    )
+    .bind(addr)
+    .fetch_one(conn)
+    .await?)
+}
+
+/// The charter; if there is none, one with `me` as the founder.
+pub async fn found_or_get(conn: &mut PgConnection, me: i64) -> Result<Charter, StoreError> {
+    sqlx::query(
+        "-- found
+         INSERT INTO raft_cluster (founder) VALUES ($1) ON CONFLICT DO NOTHING",
+    )
+    .bind(me)
+    .execute(&mut *conn)
+    .await?;
+    let row = sqlx::query(
+        "-- charter
+         SELECT cluster::text AS cluster, generation, founder FROM raft_cluster",
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(Charter {
+        cluster: row.try_get("cluster")?,
+        generation: row.try_get("generation")?,
+        founder: row.try_get("founder")?,
+    })
+}
+
+/// All nodes that were numbered and not forgotten.
+pub async fn peers(conn: &mut PgConnection) -> Result<Vec<(i64, String)>, StoreError> {
+    let rows = sqlx::query(
+        "-- peers
+         SELECT node_id, addr FROM raft_node ORDER BY node_id",
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| Ok((row.try_get("node_id")?, row.try_get("addr")?)))
+        .collect()
+}
+
+/// Notes that a node is there, and where.
+pub async fn seen(conn: &mut PgConnection, me: i64, addr: &str) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- seen
+         UPDATE raft_node SET addr = $2, seen = now() WHERE node_id = $1",
+    )
+    .bind(me)
+    .bind(addr)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Strikes a node that is gone for good.
+pub async fn forget(conn: &mut PgConnection, id: i64) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- forget
+         DELETE FROM raft_node WHERE node_id = $1",
+    )
+    .bind(id)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Makes `fence` the one in force, unless a later one is. Waits for the transactions that hold the one in force.
+pub async fn acquire(conn: &mut PgConnection, fence: Fence) -> Result<bool, StoreError> {
+    let done = sqlx::query(
+        "-- acquire
+         UPDATE leader_epoch SET generation = $1, term = $2, node = $3
+         WHERE (generation, term) < ($1, $2) OR (generation, term, node) = ($1, $2, $3)",
+    )
+    .bind(fence.generation)
+    .bind(fence.term)
+    .bind(fence.node)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Shares the fence until the end of the transaction, or says that another is in force.
+pub async fn show(conn: &mut PgConnection, fence: Fence) -> Result<(), StoreError> {
+    let found = sqlx::query(
+        "-- fence
+         SELECT 1 FROM leader_epoch WHERE generation = $1 AND term = $2 AND node = $3 FOR SHARE",
+    )
+    .bind(fence.generation)
+    .bind(fence.term)
+    .bind(fence.node)
+    .fetch_optional(conn)
+    .await?;
+    found.map(drop).ok_or(StoreError::Fenced)
+}
