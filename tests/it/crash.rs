@@ -46,7 +46,7 @@ async fn lock(home: &Home) -> SqliteConnection {
 
 /// Waits until the one trigger is settled as sent, and checks that nothing else was.
 async fn settled_as_sent(node: &Node) {
-    let rows = node.history_of(1).await;
+    let rows = node.certain_history_of(1).await;
     assert_eq!(rows.len(), 1, "{rows:?}");
     assert_eq!(rows[0]["outcome"], "sent", "{rows:?}");
     assert!(node.triggers(KEY).await.is_empty(), "it is still owed");

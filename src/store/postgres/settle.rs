@@ -1,5 +1,5 @@
 //! The settle: what attempts came to, in one transaction and a few statements. Where they fail, the caller tries every
-//! settlement alone ([`bare`] at last), so that one row that cannot be written does not hold up the others.
+//! settlement alone (without what the other side said, at last), so that one row that cannot be written does not hold up the others.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;

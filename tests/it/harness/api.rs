@@ -111,6 +111,17 @@ impl Node {
         items(&self.get(&format!("/v1/history?owner={OWNER}")).await.ok())
     }
 
+    /// Waits until history has so many rows, none of them in doubt, and returns them: what a rescue could not know is
+    /// known once the next attempt is settled.
+    pub async fn certain_history_of(&self, count: usize) -> Vec<Value> {
+        eventually(&format!("{count} certain history rows"), async || {
+            let rows = self.history().await;
+            let is_certain = rows.iter().all(|row| row["outcome"] != "in_doubt");
+            (rows.len() >= count && is_certain).then_some(rows)
+        })
+        .await
+    }
+
     /// Waits until history has so many rows, and returns them.
     pub async fn history_of(&self, count: usize) -> Vec<Value> {
         eventually(&format!("{count} history rows"), async || {
