@@ -24,6 +24,9 @@
 //! whom they heard. A process that was paused can still wake up in the middle of a transaction; so each transaction of
 //! the leader carries its [`Fence`], and the database refuses all but the latest.
 //!
+//! Leadership goes to where the work can be done: a leader whose database does not answer for some seconds hands over, as
+//! does one that shuts down. A hand-over takes milliseconds, and its term never has authority again.
+//!
 //! **After a crash** a node comes back with what it had promised (`log`), under the same number. A node that lost its
 //! disk is a new node, and takes the place of the dead one with its address.
 

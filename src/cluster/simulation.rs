@@ -659,6 +659,19 @@ fn without_faults_authority_lasts() {
     }
 }
 
+#[test]
+fn a_leader_that_loses_its_database_is_followed_by_another() {
+    for size in [1, 2, 3] {
+        let mut world = World::new(1, size);
+        world.run_until(Duration::from_secs(4));
+        let leader = world.leader().expect("somebody leads by then");
+        world.fates[leader].cut.store(true, Ordering::Relaxed);
+        world.run_until(Duration::from_secs(12));
+        let now = world.leader().expect("somebody leads again");
+        assert_eq!(now != leader, size > 1, "{size} nodes");
+    }
+}
+
 /// With one node there is nobody to hand over to, and it goes on trying.
 #[test]
 fn a_database_that_is_gone_for_a_while_costs_no_more_than_that() {
