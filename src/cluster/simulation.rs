@@ -429,7 +429,7 @@ impl World<'_> {
         members.find_map(|(node, member)| member.leadership().is_held().then_some(*node))
     }
 
-    /// Whether everybody runs and is a member, so that a disk can be lost without losing what was agreed.
+    /// Whether everybody runs and votes, so that a disk can be lost and a majority is left. Of two voters neither may go.
     fn is_whole(&self) -> bool {
         let running = self.running.lock().expect("no holder panics");
         let Some(leader) = running.values().find(|member| member.leadership().is_held()) else {
@@ -440,6 +440,7 @@ impl World<'_> {
         running.len() == self.names.len()
             && status.members.len() == self.names.len()
             && !status.changing
+            && status.members.iter().all(|member| member.role != Role::Learner)
             && running.values().all(is_listed)
     }
 
