@@ -29,6 +29,10 @@
 //!
 //! **After a crash** a node comes back with what it had promised (`log`), under the same number. A node that lost its
 //! disk is a new node, and takes the place of the dead one with its address.
+//!
+//! **How many.** Everything needs a majority of the voters: of three, one may be gone; of two, none. So a cluster has one
+//! node, three or five. When a majority is lost for good, nobody leads again over this charter: an operator strikes it
+//! from the database, raises the generation, and the nodes start with empty data directories.
 
 mod admission;
 mod authority;
