@@ -25,7 +25,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Nothing runs out while nothing is held; the lease is looked at again all the same.
 const IDLE: Duration = Duration::from_hours(1);
 
-/// How long a leader tries to have its fence taken, before it lets another try.
+/// How often a leader sees whether its database answers.
+const PING: Duration = Duration::from_secs(1);
+
+/// How long a leader bears with a database that does not answer or does not take its fence, before it lets another try.
 const PERSISTENCE: Duration = Duration::from_secs(5);
 
 /// The pause after the database did not take the fence.
@@ -112,6 +115,34 @@ pub(super) async fn watch_over(member: Arc<Member>) {
                 return member.ended(&Fatal::Stopped);
             },
             () = member.clock.sleep(LOOK) => {}
+        }
+    }
+}
+
+/// Has another node lead when this one does and its database no longer answers: whoever leads has work to do there.
+pub(super) async fn mind_the_database(member: Arc<Member>) {
+    let leadership = member.leadership();
+    let mut silent_since = None;
+    loop {
+        member.clock.sleep(PING).await;
+        if !leadership.is_held() {
+            silent_since = None;
+            continue;
+        }
+        let asked = member.clock.elapsed();
+        let answer = member
+            .arbiter
+            .ask(|registry| async move { registry.peers().await })
+            .await;
+        let Err(error) = answer else {
+            silent_since = None;
+            continue;
+        };
+        let since = *silent_since.get_or_insert(asked);
+        if member.clock.elapsed().saturating_sub(since) >= PERSISTENCE {
+            tracing::warn!(%error, "leading without the database: another node shall lead");
+            member.hand_over().await;
+            silent_since = None;
         }
     }
 }

@@ -123,6 +123,7 @@ impl Member {
         });
         member.found().await?;
         member.spawn("authority", authority::watch_over(Arc::clone(&member)));
+        member.spawn("database", authority::mind_the_database(Arc::clone(&member)));
         member.spawn("elections", Arc::clone(&member).take_part());
         member.spawn("membership", Arc::clone(&member).be_let_in());
         Ok(member)

@@ -24,8 +24,15 @@
 //! whom they heard. A process that was paused can still wake up in the middle of a transaction; so each transaction of
 //! the leader carries its [`Fence`], and the database refuses all but the latest.
 //!
+//! Leadership goes to where the work can be done: a leader whose database does not answer for some seconds hands over, as
+//! does one that shuts down. A hand-over takes milliseconds, and its term never has authority again.
+//!
 //! **After a crash** a node comes back with what it had promised (`log`), under the same number. A node that lost its
 //! disk is a new node, and takes the place of the dead one with its address.
+//!
+//! **How many.** Everything needs a majority of the voters: of three, one may be gone; of two, none. So a cluster has one
+//! node, three or five. When a majority is lost for good, nobody leads again over this charter: an operator strikes it
+//! from the database, raises the generation, and the nodes start with empty data directories.
 
 mod admission;
 mod authority;

@@ -429,7 +429,7 @@ impl World<'_> {
         members.find_map(|(node, member)| member.leadership().is_held().then_some(*node))
     }
 
-    /// Whether everybody runs and is a member, so that a disk can be lost without losing what was agreed.
+    /// Whether everybody runs and votes, so that a disk can be lost and a majority is left. Of two voters neither may go.
     fn is_whole(&self) -> bool {
         let running = self.running.lock().expect("no holder panics");
         let Some(leader) = running.values().find(|member| member.leadership().is_held()) else {
@@ -440,6 +440,7 @@ impl World<'_> {
         running.len() == self.names.len()
             && status.members.len() == self.names.len()
             && !status.changing
+            && status.members.iter().all(|member| member.role != Role::Learner)
             && running.values().all(is_listed)
     }
 
@@ -656,6 +657,19 @@ fn without_faults_authority_lasts() {
         let led = ticks(world.seen.led - before);
         assert_eq!(led, world.sim.elapsed().saturating_sub(since), "{size} nodes");
         assert_eq!(world.seen.leaders.len(), 1, "{size} nodes");
+    }
+}
+
+#[test]
+fn a_leader_that_loses_its_database_is_followed_by_another() {
+    for size in [1, 2, 3] {
+        let mut world = World::new(1, size);
+        world.run_until(Duration::from_secs(4));
+        let leader = world.leader().expect("somebody leads by then");
+        world.fates[leader].cut.store(true, Ordering::Relaxed);
+        world.run_until(Duration::from_secs(12));
+        let now = world.leader().expect("somebody leads again");
+        assert_eq!(now != leader, size > 1, "{size} nodes");
     }
 }
 
