@@ -7,6 +7,7 @@ use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 
+use crate::store::Fence;
 use crate::store::RescueRules;
 use crate::store::Rescued;
 use crate::store::Retention;
@@ -52,13 +53,26 @@ impl Janitor {
         Self { store }
     }
 
-    /// Frees lapsed claims; whoever calls has the planner look if any were freed.
-    pub async fn rescue(&self, rules: &RescueRules) -> Result<Rescued, StoreError> {
-        self.store.rescue(rules, RESCUE).await
+    /// Frees lapsed claims, as the leader that `fence` names; whoever calls has the planner look if any were freed.
+    pub async fn rescue(&self, rules: &RescueRules, fence: Option<Fence>) -> Result<Rescued, StoreError> {
+        self.leading(fence).rescue(rules, RESCUE).await
     }
 
-    /// Deletes what is older than it must be kept, but not all of it if it is much.
-    pub async fn purge(&self, config: Config, now: DateTime<Utc>) -> Result<Purged, StoreError> {
+    fn leading(&self, fence: Option<Fence>) -> Arc<dyn Store> {
+        match fence {
+            Some(fence) => Arc::clone(&self.store).fenced(fence),
+            None => Arc::clone(&self.store),
+        }
+    }
+
+    /// Deletes what is older than it must be kept, but not all of it if it is much; as the leader that `fence` names.
+    pub async fn purge(
+        &self,
+        config: Config,
+        now: DateTime<Utc>,
+        fence: Option<Fence>,
+    ) -> Result<Purged, StoreError> {
+        let store = self.leading(fence);
         let before = |age| now.checked_sub_signed(TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX));
         let retention = Retention {
             history_before: before(config.history).unwrap_or(DateTime::<Utc>::MIN_UTC),
@@ -67,7 +81,7 @@ impl Janitor {
         };
         let mut purged = Purged { rows: 0, more: true };
         for _ in 0..PURGES {
-            let gone = self.store.purge(&retention).await?;
+            let gone = store.purge(&retention).await?;
             purged.rows += gone;
             purged.more = gone > 0;
             if !purged.more {

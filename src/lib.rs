@@ -2,6 +2,7 @@
 //!
 //! `ARCHITECTURE.md` draws the way of a reminder through these modules.
 
+pub mod arbiter;
 pub mod calendar;
 pub mod change;
 pub mod channel;
@@ -16,6 +17,7 @@ pub mod logging;
 pub mod metrics;
 pub mod node;
 pub mod planner;
+pub mod post;
 pub mod preview;
 pub mod ready;
 pub mod service;

@@ -17,10 +17,8 @@ use crate::change;
 use crate::change::ChangeHandler;
 use crate::channel::Channel;
 use crate::clock::Clock;
-use crate::cluster::Leadership;
 use crate::config::Settings;
 use crate::delivery::OnDoubt;
-use crate::delivery::arm::Armed;
 use crate::delivery::lane::Lane;
 use crate::delivery::lane::LaneConfig;
 use crate::delivery::lane::Shared;
@@ -31,9 +29,11 @@ use crate::janitor::Janitor;
 use crate::metrics::ClaimResult;
 use crate::metrics::Metrics;
 use crate::planner::Planner;
+use crate::post::Seat;
 use crate::ready::Readiness;
 use crate::shutdown::Shutdown;
 use crate::store::Changed;
+use crate::store::Living;
 use crate::store::RescueRules;
 use crate::store::Store;
 use crate::store::StoreError;
@@ -69,6 +69,8 @@ pub struct Parts {
     pub ready: Readiness,
     /// Whether it claims and delivers; without, it takes changes and serves the API.
     pub delivers: bool,
+    /// Its place among the others; alone by default.
+    pub seat: Seat,
 }
 
 /// The configuration as the loops see it, each part anew for every round.
@@ -135,6 +137,7 @@ impl Node {
             metrics,
             ready,
             delivers,
+            seat,
         } = parts;
         let rescue = live.rounds.borrow().rescue.clone();
         let (session, taken_over) = store.begin_session(node, &rescue).await?;
@@ -143,7 +146,7 @@ impl Node {
         let shared = Arc::new(Shared {
             store: Arc::clone(&store),
             clock: Arc::clone(&clock),
-            armed: Arc::new(Armed::default()),
+            armed: Arc::clone(&seat.armed),
             session,
             renderer: Arc::new(renderer),
             metrics: Arc::clone(&metrics),
@@ -160,16 +163,18 @@ impl Node {
         let worker = Worker {
             store: Arc::clone(&store),
             clock,
-            leadership: Leadership::solo(),
+            leadership: seat.leadership(),
             session,
             metrics,
             rounds: live.rounds.subscribe(),
             nudge: Arc::new(Notify::new()),
             ready,
+            seat: seat.clone(),
+            delivers,
         };
         Ok(Self {
-            changes: changes(&shared, live, delivers.then_some(session)),
-            planner: planner(&shared),
+            changes: changes(&shared, live, delivers.then_some(session), &seat),
+            planner: planner(&shared, &seat),
             janitor: Janitor::new(store),
             settler: Settler::new(Arc::clone(&shared), settling),
             shared,
@@ -288,11 +293,12 @@ where
     });
 }
 
-fn changes(shared: &Arc<Shared>, live: &Live, session: Option<SessionId>) -> ChangeHandler {
+fn changes(shared: &Arc<Shared>, live: &Live, session: Option<SessionId>, seat: &Seat) -> ChangeHandler {
+    let seat = seat.clone();
     let armed = Arc::clone(&shared.armed);
     let metrics = Arc::clone(&shared.metrics);
     let tell = Arc::new(move |changed: &Changed| {
-        armed.disarm(&changed.withdrawn);
+        seat.withdraw(&changed.withdrawn);
         armed.arm(&changed.claimed);
         metrics.claims(ClaimResult::Claimed, changed.claimed.len());
         for record in &changed.recorded {
@@ -302,13 +308,16 @@ fn changes(shared: &Arc<Shared>, live: &Live, session: Option<SessionId>) -> Cha
     ChangeHandler::new(Arc::clone(&shared.store), live.change.subscribe(), session, tell)
 }
 
-fn planner(shared: &Arc<Shared>) -> Planner {
-    let armed = Arc::clone(&shared.armed);
-    Planner::new(
-        Arc::clone(&shared.store),
-        shared.session,
-        Arc::new(move |claims: &[_]| armed.arm(claims)),
-    )
+fn planner(shared: &Arc<Shared>, seat: &Seat) -> Planner {
+    let (own, seat) = (shared.session, seat.clone());
+    let tell = move |hand: &Living, claims: &[_]| {
+        if hand.session == own {
+            seat.armed.arm(claims);
+        } else if let Some(peer) = hand.peer {
+            seat.give(peer, claims);
+        }
+    };
+    Planner::new(Arc::clone(&shared.store), own, Arc::new(tell))
 }
 
 /// The look-ahead, widened by the largest time shift: what is sent earlier must be claimed earlier.

@@ -14,6 +14,8 @@ use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::store::Claimed;
+use crate::store::Fence;
+use crate::store::Living;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::trigger::SessionId;
@@ -22,12 +24,15 @@ use crate::trigger::TriggerId;
 /// Rows of one claim.
 const PAGE: u32 = 1_000;
 
+/// Rows of one claim where there are several sessions.
+const SHARE: u32 = 100;
+
 /// How long before it is due a held trigger is looked up, and how long after, in case nobody looked in time.
 const BEFORE_DUE: TimeDelta = TimeDelta::seconds(15);
 const AFTER_DUE: TimeDelta = TimeDelta::seconds(15);
 
-/// Told what this node holds.
-pub type TellClaims = Arc<dyn Fn(&[Claimed]) + Send + Sync>;
+/// Told what a session has been given.
+pub type TellClaims = Arc<dyn Fn(&Living, &[Claimed]) + Send + Sync>;
 
 /// Looks ahead for one session.
 #[derive(Clone)]
@@ -48,6 +53,26 @@ pub struct Tick {
 
 type Cursor = Option<(DateTime<Utc>, TriggerId)>;
 
+/// The sessions that may be given claims, and how much each has.
+struct Hands(Vec<Living>);
+
+impl Hands {
+    /// The one that has the least.
+    fn freest(&self) -> Option<Living> {
+        self.0
+            .iter()
+            .min_by_key(|hand| (hand.pending, hand.session.0))
+            .copied()
+    }
+
+    fn give(&mut self, session: SessionId, count: usize) {
+        let hand = self.0.iter_mut().find(|hand| hand.session == session);
+        if let Some(hand) = hand {
+            hand.pending += count as u64;
+        }
+    }
+}
+
 impl fmt::Debug for Planner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Planner")
@@ -62,12 +87,26 @@ impl Planner {
         Self { store, session, tell }
     }
 
-    /// Claims all that is due within `window` from now by the store's clock.
-    pub async fn tick(&self, window: Duration) -> Result<Tick, StoreError> {
+    /// Claims all that is due within `window` from now by the store's clock, as the leader that `fence` names, and spreads
+    /// it over the sessions that have shown a sign of life within `dead_after`.
+    pub async fn tick(
+        &self,
+        window: Duration,
+        fence: Option<Fence>,
+        dead_after: Duration,
+    ) -> Result<Tick, StoreError> {
+        let mut hands = Hands(self.store.living(dead_after).await?);
+        if hands.0.is_empty() {
+            hands.0.push(self.own());
+        }
+        let leading = match fence {
+            Some(fence) => Arc::clone(&self.store).fenced(fence),
+            None => Arc::clone(&self.store),
+        };
         let window = TimeDelta::from_std(window).unwrap_or(TimeDelta::MAX);
         let now = self.store.now().await?;
         let until = now.checked_add_signed(window).unwrap_or(DateTime::<Utc>::MAX_UTC);
-        let claimed = self.claim(until).await?;
+        let claimed = self.claim(leading.as_ref(), &mut hands, until).await?;
         let next_free = self.store.next_free_due(until).await?;
         Ok(Tick {
             claimed,
@@ -75,17 +114,36 @@ impl Planner {
         })
     }
 
-    async fn claim(&self, until: DateTime<Utc>) -> Result<u64, StoreError> {
+    async fn claim(
+        &self,
+        store: &dyn Store,
+        hands: &mut Hands,
+        until: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
         let mut claimed = 0;
         let mut cursor: Cursor = None;
-        loop {
-            let page = self.store.claim_due(self.session, until, cursor, PAGE).await?;
-            (self.tell)(&page);
+        while let Some(hand) = hands.freest() {
+            let limit = if hands.0.len() == 1 { PAGE } else { SHARE };
+            let page = store.claim_due(hand.session, until, cursor, limit).await?;
+            (self.tell)(&hand, &page);
             claimed += page.len() as u64;
-            cursor = page.last().map(|last| (last.due_at, last.id));
-            if page.len() < PAGE as usize {
-                return Ok(claimed);
+            hands.give(hand.session, page.len());
+            cursor = page.last().map(|last| (last.due_at, last.id)).or(cursor);
+            if page.is_empty() && hands.0.len() > 1 {
+                // Nothing is free, or the session has just ended: another one knows.
+                hands.0.retain(|it| it.session != hand.session);
+            } else if page.len() < limit as usize {
+                break;
             }
+        }
+        Ok(claimed)
+    }
+
+    const fn own(&self) -> Living {
+        Living {
+            session: self.session,
+            peer: None,
+            pending: 0,
         }
     }
 
@@ -96,7 +154,7 @@ impl Planner {
         let mut cursor: Cursor = Some((now - AFTER_DUE, TriggerId([0; 16])));
         loop {
             let page = self.store.held_by(self.session, until, cursor, PAGE).await?;
-            (self.tell)(&page);
+            (self.tell)(&self.own(), &page);
             cursor = page.last().map(|last| (last.due_at, last.id));
             if page.len() < PAGE as usize {
                 return Ok(());

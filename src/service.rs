@@ -6,12 +6,15 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::net::TcpListener;
 
+use crate::arbiter::Arbiter;
 use crate::calendar::zone;
 use crate::channel::Channel;
 use crate::channel::email::EmailChannel;
 use crate::channel::outbox::OutboxChannel;
 use crate::clock::Clock;
 use crate::clock::SystemClock;
+use crate::cluster;
+use crate::cluster::Cluster;
 use crate::config::Complaints;
 use crate::config::Settings;
 use crate::config::what_needs_restart;
@@ -24,11 +27,14 @@ use crate::metrics::Metrics;
 use crate::node::Live;
 use crate::node::Node;
 use crate::node::Parts;
+use crate::post::Seat;
 use crate::ready::Readiness;
 use crate::shutdown::Hangups;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
-use crate::store::sqlite::Options;
+use crate::store::postgres;
+use crate::store::postgres::PostgresStore;
+use crate::store::sqlite;
 use crate::store::sqlite::SqliteStore;
 use crate::trigger::ChannelKind;
 
@@ -52,9 +58,8 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on `{address}`: free it, or set http.listen"))?;
-    let path = settings.store.sqlite_path();
-    let store: Arc<dyn Store> =
-        Arc::new(SqliteStore::open(&path, Arc::clone(&clock), Options::default()).await?);
+    let seat = Seat::default();
+    let store = open(&settings, &clock, &seat).await?;
 
     let live = Live::new(&settings);
     let ready = Readiness::new();
@@ -66,8 +71,10 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         metrics: Arc::clone(&metrics),
         ready: ready.clone(),
         delivers: settings.worker.enabled,
+        seat: seat.clone(),
     };
-    let node = Node::assemble(parts, &settings.node.id, &live).await?;
+    let node = Node::assemble(parts, &name(&settings, &seat), &live).await?;
+    watch_cluster(&seat, &shutdown);
     let changes = node.changes.clone();
     let running = node.run(settings.worker.initial_delay, &shutdown);
 
@@ -88,6 +95,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         metrics,
         ready: ready.clone(),
         reload,
+        seat: seat.clone(),
     };
     let clock = Arc::clone(&api.clock);
     let router = http::router(api, &http);
@@ -97,13 +105,65 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
 
     shutdown.soft.cancelled().await;
     ready.drain();
+    if let Some(cluster) = seat.cluster() {
+        // Another looks ahead while this one finishes what it has begun.
+        cluster.hand_over().await;
+    }
     running.drain(&shutdown.hard).await;
+    if let Some(cluster) = seat.cluster() {
+        cluster.shut_down().await;
+    }
     serving.await.context("the watch over the API died")?;
     // On SQLite this writes the log back into the file, which is then whole by itself.
     remembering.close().await;
     shutdown
         .failure()
         .map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
+}
+
+/// Opens the store, and takes this node's place in the cluster that shares it.
+async fn open(settings: &Settings, clock: &Arc<dyn Clock>, seat: &Seat) -> anyhow::Result<Arc<dyn Store>> {
+    let Some(config) = settings.cluster.clone() else {
+        let path = settings.store.sqlite_path();
+        let store = SqliteStore::open(&path, Arc::clone(clock), sqlite::Options::default()).await?;
+        return Ok(Arc::new(store));
+    };
+    let store = PostgresStore::open(&settings.store.url, postgres::Options::default()).await?;
+    let store = Arc::new(store);
+    let parts = cluster::Parts {
+        registry: Arc::new(Arbiter(Arc::clone(&store))),
+        clock: Arc::clone(clock),
+        inbox: seat.inbox(),
+    };
+    let cluster = Cluster::start(config, parts).await?;
+    tracing::info!(
+        node = cluster.id(),
+        peers = cluster.addr(),
+        "a member of the cluster"
+    );
+    seat.join(Arc::new(cluster));
+    Ok(store)
+}
+
+/// The name under which a restarted node takes back what it held: no other node of the cluster has its number.
+fn name(settings: &Settings, seat: &Seat) -> String {
+    let id = &settings.node.id;
+    seat.number()
+        .map_or_else(|| id.clone(), |number| format!("{id}-{number}"))
+}
+
+/// A Raft that has failed takes the process down, so that whoever runs it starts it again.
+fn watch_cluster(seat: &Seat, shutdown: &Shutdown) {
+    let Some(cluster) = seat.cluster().cloned() else {
+        return;
+    };
+    let shutdown = shutdown.clone();
+    tokio::spawn(async move {
+        let reason = cluster.failed().await;
+        if !shutdown.soft.is_cancelled() {
+            shutdown.fail(format!("the cluster failed here: {reason}"));
+        }
+    });
 }
 
 /// An API that ends before it is asked to takes the process down.

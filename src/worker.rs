@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::arbiter;
 use crate::change::ChangeHandler;
 use crate::clock::Clock;
 use crate::cluster::Leadership;
@@ -20,7 +21,9 @@ use crate::janitor::Janitor;
 use crate::metrics::ClaimResult;
 use crate::metrics::Metrics;
 use crate::planner::Planner;
+use crate::post::Seat;
 use crate::ready::Readiness;
+use crate::store::Report;
 use crate::store::RescueRules;
 use crate::store::Rescued;
 use crate::store::Store;
@@ -101,6 +104,10 @@ pub struct Worker {
     pub nudge: Arc<Notify>,
     /// Told that loops turn.
     pub ready: Readiness,
+    /// This node's place among the others.
+    pub seat: Seat,
+    /// Whether this node may be given claims.
+    pub delivers: bool,
 }
 
 impl Worker {
@@ -150,7 +157,11 @@ impl Worker {
     pub async fn plan_once(&self, planner: &Planner) -> Duration {
         let rounds = self.rounds.borrow().clone();
         let began = self.clock.elapsed();
-        match planner.tick(rounds.window).await {
+        let Some(held) = self.leadership.held() else {
+            return rounds.period;
+        };
+        let fence = arbiter::fence(held);
+        match planner.tick(rounds.window, fence, rounds.rescue.dead_after).await {
             Ok(tick) => {
                 let now = self.clock.now();
                 self.metrics.claims(
@@ -161,6 +172,10 @@ impl Worker {
                     .planner_ran(now, self.clock.elapsed().saturating_sub(began));
                 tracing::debug!(claimed = tick.claimed, "looked ahead");
                 until_next(tick.next, now).min(rounds.period)
+            }
+            Err(StoreError::Fenced) => {
+                tracing::info!("another node leads by now");
+                AFTER_FAILURE
             }
             Err(error) => {
                 tracing::warn!(%error, "looking ahead failed; trying again");
@@ -190,7 +205,7 @@ impl Worker {
                 continue;
             }
             // Whoever cleans up lives, however long the store kept their last sign of life waiting.
-            if let Err(error) = self.store.beat(self.session).await {
+            if let Err(error) = self.store.beat(self.session, self.report()).await {
                 tracing::warn!(%error, "the heartbeat failed; lapsed claims are not looked for");
                 continue;
             }
@@ -207,7 +222,10 @@ impl Worker {
 
     /// One look for lapsed claims; has the planner look if any were freed.
     pub async fn rescue_once(&self, janitor: &Janitor, rules: &RescueRules) {
-        match janitor.rescue(rules).await {
+        let Some(held) = self.leadership.held() else {
+            return;
+        };
+        match janitor.rescue(rules, arbiter::fence(held)).await {
             Ok(rescued) => {
                 self.metrics.rescued(&rescued);
                 if rescued != Rescued::default() {
@@ -222,7 +240,11 @@ impl Worker {
     /// Deletes what is old. Returns whether there may be more, to be deleted in the next round.
     async fn purge_once(&self, janitor: &Janitor) -> bool {
         let retention = self.rounds.borrow().retention;
-        let purged = async { janitor.purge(retention, self.store.now().await?).await };
+        let Some(held) = self.leadership.held() else {
+            return false;
+        };
+        let fence = arbiter::fence(held);
+        let purged = async { janitor.purge(retention, self.store.now().await?, fence).await };
         match purged.await {
             Ok(purged) => {
                 if purged.rows > 0 {
@@ -280,11 +302,25 @@ impl Worker {
         }
     }
 
+    fn report(&self) -> Report {
+        Report {
+            delivers: self.delivers,
+            peer: self.seat.number(),
+            pending: self.seat.armed.len() as u64,
+        }
+    }
+
     async fn beat_once(&self) -> Result<bool, StoreError> {
-        let lives = self.store.beat(self.session).await?;
+        let lives = self.store.beat(self.session, self.report()).await?;
         let now = self.store.now().await?;
         self.metrics.clock_offset(self.clock.now() - now);
         self.metrics.leads(self.leadership.is_held());
+        if self.seat.cluster().is_some() {
+            let dead_after = self.rounds.borrow().rescue.dead_after;
+            self.seat
+                .living
+                .send_replace(self.store.living(dead_after).await?);
+        }
         let window = TimeDelta::from_std(self.rounds.borrow().window).unwrap_or(TimeDelta::MAX);
         let until = now.checked_add_signed(window).unwrap_or(DateTime::<Utc>::MAX_UTC);
         self.metrics

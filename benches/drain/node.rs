@@ -18,6 +18,7 @@ use carillon::node::Live;
 use carillon::node::Node;
 use carillon::node::Parts;
 use carillon::node::Running;
+use carillon::post::Seat;
 use carillon::ready::Readiness;
 use carillon::shutdown::Shutdown;
 use carillon::store::EventKey;
@@ -92,6 +93,7 @@ impl BenchNode {
             metrics: Arc::new(Metrics::new()),
             ready: Readiness::new(),
             delivers: true,
+            seat: Seat::default(),
         };
         let live = Live::new(&settings);
         let node = Node::assemble(parts, "bench", &live)

@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::clock::SystemClock;
 use crate::config::Settings;
 use crate::delivery::message::Renderer;
+use crate::store::postgres;
 use crate::store::sqlite::known_schema_version;
 use crate::store::sqlite::schema_version;
 
@@ -61,18 +62,25 @@ fn templates(settings: &Settings) -> Result<String, String> {
 }
 
 async fn store(settings: &Settings) -> Result<String, String> {
+    if settings.store.is_postgres() {
+        let known = postgres::known_schema_version();
+        let found = postgres::schema_version(&settings.store.url).await;
+        return told("the database", known, found.map_err(|error| error.to_string())?);
+    }
     let path = settings.store.sqlite_path();
-    let known = known_schema_version();
-    match schema_version(&path).await.map_err(|error| error.to_string())? {
-        None => Ok(format!("{} is created by the first start", path.display())),
-        Some(found) if found == known => Ok(format!("{} has schema version {found}", path.display())),
+    let found = schema_version(&path).await.map_err(|error| error.to_string())?;
+    told(&path.display().to_string(), known_schema_version(), found)
+}
+
+fn told(what: &str, known: i64, found: Option<i64>) -> Result<String, String> {
+    match found {
+        None => Ok(format!("{what} is created by the first start")),
+        Some(found) if found == known => Ok(format!("{what} has schema version {found}")),
         Some(found) if found < known => Ok(format!(
-            "{} has schema version {found}; the next start brings it to {known}",
-            path.display()
+            "{what} has schema version {found}; the next start brings it to {known}"
         )),
         Some(found) => Err(format!(
-            "{} has schema version {found}, this version knows up to {known}: use a newer version",
-            path.display()
+            "{what} has schema version {found}, this version knows up to {known}: use a newer version"
         )),
     }
 }

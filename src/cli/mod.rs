@@ -17,7 +17,9 @@ use crate::config::Settings;
 use crate::logging;
 use crate::service;
 use crate::store::Store;
-use crate::store::sqlite::Options;
+use crate::store::postgres;
+use crate::store::postgres::PostgresStore;
+use crate::store::sqlite;
 use crate::store::sqlite::SqliteStore;
 
 /// The data given are wrong (`EX_DATAERR`).
@@ -115,12 +117,23 @@ fn migrate(settings: &Settings) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let path = settings.store.sqlite_path();
-    let clock = Arc::new(SystemClock);
-    let store = runtime.block_on(SqliteStore::open(&path, clock, Options::default()))?;
-    runtime.block_on(store.close());
-    println!("{} is up to date", path.display());
+    runtime.block_on(bring_up_to_date(settings))?;
     Ok(ExitCode::SUCCESS)
+}
+
+async fn bring_up_to_date(settings: &Settings) -> anyhow::Result<()> {
+    if settings.store.is_postgres() {
+        let options = postgres::Options::default();
+        let store = PostgresStore::open(&settings.store.url, options).await?;
+        store.close().await;
+        println!("the database is up to date");
+        return Ok(());
+    }
+    let path = settings.store.sqlite_path();
+    let store = SqliteStore::open(&path, Arc::new(SystemClock), sqlite::Options::default()).await?;
+    store.close().await;
+    println!("{} is up to date", path.display());
+    Ok(())
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use crate::change;
 use crate::change::Display;
 use crate::channel::email::Letterhead;
 use crate::channel::smtp;
+use crate::cluster;
 use crate::delivery;
 use crate::delivery::ChannelConfig;
 use crate::delivery::OnDoubt;
@@ -41,8 +42,9 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 11] = [
+pub const RESTART: [&str; 12] = [
     "store.",
+    "cluster.",
     "node.",
     "http.",
     "worker.enabled",
@@ -56,16 +58,27 @@ pub const RESTART: [&str; 11] = [
 ];
 
 /// Keys in which nodes of one cluster may differ: left out of [`Settings::hash`].
-const PER_NODE: [&str; 2] = ["node.id", "http.listen"];
+const PER_NODE: [&str; 5] = [
+    "node.id",
+    "http.listen",
+    "cluster.listen",
+    "cluster.advertise",
+    "cluster.data_dir",
+];
 
 /// Where everything is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// `sqlite://PATH`.
+    /// `sqlite://PATH`, or `postgres://…`.
     pub url: String,
 }
 
 impl StoreConfig {
+    /// Whether nodes may share it.
+    pub fn is_postgres(&self) -> bool {
+        self.url.starts_with("postgres://") || self.url.starts_with("postgresql://")
+    }
+
     /// The path in a SQLite URL.
     pub fn sqlite_path(&self) -> PathBuf {
         PathBuf::from(self.url.trim_start_matches("sqlite://"))
@@ -95,6 +108,8 @@ pub struct Settings {
     pub store: StoreConfig,
     /// Who this node is.
     pub node: NodeConfig,
+    /// How this node takes part in a cluster; nothing where it is alone on SQLite.
+    pub cluster: Option<cluster::Config>,
     /// The API.
     pub http: http::Config,
     /// The worker.
@@ -140,6 +155,7 @@ impl Settings {
             node: NodeConfig {
                 id: reader.text("node.id"),
             },
+            cluster: cluster_config(reader),
             http: http_config(reader),
             worker: worker_config(reader),
             delivery: delivery::Config {
@@ -224,6 +240,46 @@ pub fn what_needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
     };
     let differing = RESTART.into_iter().filter(|prefix| differs(prefix));
     differing.map(|prefix| prefix.trim_end_matches('.')).collect()
+}
+
+fn cluster_config(reader: &mut Reader) -> Option<cluster::Config> {
+    let place = "an address with a port, such as 127.0.0.1:8086";
+    let mut file = |key: &str| reader.optional(key).map(PathBuf::from);
+    let files = [
+        file("cluster.tls.ca_file"),
+        file("cluster.tls.certificate_file"),
+        file("cluster.tls.key_file"),
+    ];
+    let named = files.iter().flatten().count();
+    if named == 1 || named == 2 {
+        let cure = "ca_file, certificate_file and key_file belong together: name all three or none";
+        reader.complain("cluster.tls.ca_file", cure.to_owned());
+    }
+    let tls = match files {
+        [Some(ca_file), Some(certificate_file), Some(key_file)] => Some(cluster::Tls {
+            ca_file,
+            certificate_file,
+            key_file,
+        }),
+        _ => None,
+    };
+    let config = cluster::Config {
+        listen: reader.parsed("cluster.listen", place),
+        advertise: reader.optional("cluster.advertise"),
+        data_dir: PathBuf::from(reader.text("cluster.data_dir")),
+        secret: reader.secret("cluster.secret_file"),
+        tls,
+        stands: reader.flag("worker.enabled"),
+        pace: cluster::Pace {
+            heartbeat: reader.duration("cluster.heartbeat"),
+            election_min: reader.duration("cluster.election_timeout_min"),
+            election_max: reader.duration("cluster.election_timeout_max"),
+        },
+    };
+    let store = StoreConfig {
+        url: reader.text("store.url"),
+    };
+    store.is_postgres().then_some(config)
 }
 
 fn http_config(reader: &mut Reader) -> http::Config {

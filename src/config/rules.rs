@@ -13,6 +13,7 @@ use crate::trigger::ChannelKind;
 pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     store(settings, reader);
     node(settings, reader);
+    cluster(settings, reader);
     http(settings, reader);
     worker(settings, reader);
     delivery(settings, reader);
@@ -34,10 +35,11 @@ fn store(settings: &Settings, reader: &mut Reader) {
     match settings.store.url.strip_prefix("sqlite://") {
         Some("") => complain(reader, "store.url", "names no file: write sqlite://carillon.db"),
         Some(_) => {}
+        None if settings.store.is_postgres() => {}
         None => complain(
             reader,
             "store.url",
-            "only SQLite is built so far: write sqlite:// and the path of a file, such as sqlite://carillon.db",
+            "write sqlite:// and the path of a file, or postgres://user@host:5432/database",
         ),
     }
 }
@@ -47,6 +49,41 @@ fn node(settings: &Settings, reader: &mut Reader) {
     let allowed = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
     if id.is_empty() || id.len() > 64 || !id.chars().all(allowed) {
         complain(reader, "node.id", "use 1 to 64 letters, digits, `-`, `_` or `.`");
+    }
+}
+
+fn cluster(settings: &Settings, reader: &mut Reader) {
+    let Some(cluster) = &settings.cluster else { return };
+    let open = cluster.secret.is_none() && cluster.tls.is_none();
+    if open && !cluster.listen.ip().is_loopback() {
+        complain(
+            reader,
+            "cluster.listen",
+            "beyond loopback peers must know each other: name cluster.secret_file or the files of cluster.tls",
+        );
+    }
+    if cluster.listen.ip().is_unspecified() && cluster.advertise.is_none() {
+        complain(
+            reader,
+            "cluster.advertise",
+            "must say where peers reach this node, since it listens everywhere: such as node-1.example.org:8086",
+        );
+    }
+    let pace = cluster.pace;
+    more_than_zero(reader, "cluster.heartbeat", pace.heartbeat);
+    if pace.election_min < pace.heartbeat * 2 {
+        complain(
+            reader,
+            "cluster.election_timeout_min",
+            "must be at least twice cluster.heartbeat",
+        );
+    }
+    if pace.election_max <= pace.election_min {
+        complain(
+            reader,
+            "cluster.election_timeout_max",
+            "must be more than cluster.election_timeout_min, or candidates stand in each other's way",
+        );
     }
 }
 

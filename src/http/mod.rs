@@ -15,6 +15,7 @@ mod history;
 mod id;
 mod lines;
 mod listen;
+mod members;
 mod owners;
 mod page;
 mod probes;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
+use axum::routing::delete;
 use axum::routing::get;
 use axum::routing::post;
 use axum::routing::put;
@@ -39,6 +41,7 @@ use crate::change::ChangeHandler;
 use crate::clock::Clock;
 use crate::config::Complaints;
 use crate::metrics::Metrics;
+use crate::post::Seat;
 use crate::ready::Readiness;
 use crate::store::Store;
 
@@ -84,6 +87,8 @@ pub struct Api {
     pub ready: Readiness,
     /// Reads the configuration again.
     pub reload: Reload,
+    /// This node's place among the others.
+    pub seat: Seat,
 }
 
 /// What the handlers share.
@@ -138,6 +143,8 @@ fn guarded_routes() -> Router<Shared> {
             get(events::triggers),
         )
         .route("/v1/sources/{source}/changes", post(changes::post))
+        .route("/v1/cluster", get(members::list))
+        .route("/v1/cluster/{id}", delete(members::remove))
         .route("/v1/history", get(history::list))
         .route("/v1/deliveries/{id}", get(history::delivery))
         .route("/v1/outbox", get(history::outbox))

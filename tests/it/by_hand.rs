@@ -17,6 +17,7 @@ use carillon::metrics::Metrics;
 use carillon::node::Live;
 use carillon::node::Node;
 use carillon::node::Parts;
+use carillon::post::Seat;
 use carillon::ready::Readiness;
 use carillon::store::Delivery;
 use carillon::store::EventKey;
@@ -74,6 +75,7 @@ impl Hand {
             metrics: Arc::new(Metrics::new()),
             ready: Readiness::new(),
             delivers: true,
+            seat: Seat::default(),
         };
         let node = Node::assemble(parts, "local", &Live::new(&settings))
             .await

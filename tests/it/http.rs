@@ -25,6 +25,7 @@ use carillon::config::Settings;
 use carillon::http::Api;
 use carillon::http::router;
 use carillon::metrics::Metrics;
+use carillon::post::Seat;
 use carillon::ready::Readiness;
 use serde_json::Value;
 use serde_json::json;
@@ -72,6 +73,7 @@ impl Edge {
             metrics: Arc::new(Metrics::new()),
             ready: ready.clone(),
             reload: Arc::new(|| Err(Complaints(vec![complaint()]))),
+            seat: Seat::default(),
         };
         let router = router(api, &settings.http);
         Self {

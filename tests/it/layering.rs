@@ -28,13 +28,18 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         ],
         "worker" => &[
             "trigger", "store", "cluster", "change", "planner", "janitor", "clock", "metrics", "ready",
+            "arbiter", "post",
         ],
+        // Where the cluster meets the database, and nodes each other.
+        "arbiter" => &["store", "cluster"],
+        "post" => &["trigger", "store", "cluster", "delivery"],
         // Each part owns its own configuration, and this one gathers them.
         "config" => &[
-            "trigger", "channel", "change", "delivery", "worker", "http", "logging",
+            "trigger", "channel", "change", "cluster", "delivery", "worker", "http", "logging",
         ],
         "http" => &[
-            "calendar", "trigger", "store", "change", "clock", "metrics", "ready", "shutdown", "config",
+            "calendar", "trigger", "store", "change", "clock", "cluster", "metrics", "post", "ready",
+            "shutdown", "config",
         ],
         "cli" => &[
             "calendar", "trigger", "store", "channel", "delivery", "clock", "config", "logging", "preview",

@@ -15,6 +15,7 @@ mod journey;
 mod layering;
 mod mail;
 mod model;
+mod nodes;
 mod operating;
 mod readme;
 mod store;

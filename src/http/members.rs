@@ -1,0 +1,72 @@
+//! The nodes of the cluster: who is there, and striking one off.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+
+use super::Shared;
+use super::problem::At;
+use super::problem::Problem;
+use crate::cluster::Cluster;
+use crate::cluster::MemberStatus;
+
+/// The cluster as this node, or better its leader, sees it.
+#[derive(Debug, Serialize)]
+pub(super) struct ClusterAnswer {
+    /// The name of the cluster.
+    cluster: String,
+    /// The node that answers.
+    node: u64,
+    /// The node that leads, as far as is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leader: Option<u64>,
+    term: u64,
+    members: Vec<Member>,
+}
+
+/// One node.
+#[derive(Debug, Serialize)]
+struct Member {
+    #[serde(flatten)]
+    status: MemberStatus,
+    /// Triggers that it holds, as of its last beat; absent where it shows no sign of life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    armed: Option<u64>,
+}
+
+/// `GET /v1/cluster`.
+pub(super) async fn list(State(shared): State<Shared>) -> Result<Json<ClusterAnswer>, Problem> {
+    let status = cluster(&shared)?.status().await;
+    let living = shared.seat.living.borrow().clone();
+    let member = |status: MemberStatus| {
+        let session = living
+            .iter()
+            .find(|living| living.peer.and_then(|peer| u64::try_from(peer).ok()) == Some(status.id));
+        Member {
+            armed: session.map(|session| session.pending),
+            status,
+        }
+    };
+    Ok(Json(ClusterAnswer {
+        cluster: status.cluster,
+        node: status.node,
+        leader: status.leader,
+        term: status.term,
+        members: status.members.into_iter().map(member).collect(),
+    }))
+}
+
+/// `DELETE /v1/cluster/{id}`: strikes off a node that is gone for good.
+pub(super) async fn remove(State(shared): State<Shared>, At(id): At<u64>) -> Result<StatusCode, Problem> {
+    let removed = cluster(&shared)?.remove(id).await;
+    removed
+        .map(|()| StatusCode::NO_CONTENT)
+        .map_err(|reason| Problem::conflict(&reason))
+}
+
+fn cluster(shared: &Shared) -> Result<&Cluster, Problem> {
+    let alone =
+        || Problem::not_found("this node is alone: nodes share a PostgreSQL, see store.url".to_owned());
+    shared.seat.cluster().map(AsRef::as_ref).ok_or_else(alone)
+}

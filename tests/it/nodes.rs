@@ -1,0 +1,241 @@
+//! Several real nodes on one real PostgreSQL. The oracle is the relay's log.
+
+use chrono::TimeDelta;
+use serde_json::Value;
+
+use crate::harness::api::OWNER;
+use crate::harness::api::SOURCE;
+use crate::harness::calendar::Calendar;
+use crate::harness::eventually;
+use crate::harness::free_port;
+use crate::harness::node::Home;
+use crate::harness::node::Node;
+use crate::harness::postgres::Postgres;
+use crate::harness::sink::Sink;
+use crate::harness::whole_second_in;
+
+/// Three nodes that look two seconds ahead every second, so that what they hold is what the leader gave them.
+struct Scene {
+    nodes: Vec<Node>,
+    sink: Sink,
+    /// Last: the nodes go before their database.
+    _postgres: Postgres,
+}
+
+impl Scene {
+    async fn of(count: usize) -> Self {
+        let postgres = Postgres::start().await;
+        let database = postgres.database().await;
+        let sink = Sink::start().await;
+        let launched: Vec<Node> = (0..count).map(|_| home(&database, sink.port).launch()).collect();
+        let mut nodes = Vec::new();
+        for mut node in launched {
+            node.ready().await;
+            nodes.push(node);
+        }
+        nodes[0].put_owner().await;
+        let scene = Self {
+            nodes,
+            sink,
+            _postgres: postgres,
+        };
+        scene.settled(count).await;
+        scene
+    }
+
+    /// Waits until every node knows so many voters and one leader; returns the leader's place among the nodes.
+    async fn settled(&self, voters: usize) -> usize {
+        eventually(&format!("{voters} voters and a leader"), async || {
+            let mut leader = None;
+            for (at, node) in self.nodes.iter().enumerate() {
+                let cluster = node.get("/v1/cluster").await.ok();
+                let members = cluster["members"].as_array()?;
+                let voting = members
+                    .iter()
+                    .filter(|member| member["role"] != "learner")
+                    .count();
+                if voting != voters || cluster["leader"].is_null() {
+                    return None;
+                }
+                if cluster["leader"] == cluster["node"] {
+                    leader = Some(at);
+                }
+            }
+            leader
+        })
+        .await
+    }
+}
+
+fn home(database: &str, relay: u16) -> Home {
+    let home = Home::new();
+    let folder = home.folder().join("cluster").display().to_string();
+    home.with_relay(relay)
+        .with("STORE__URL", database)
+        .with("CLUSTER__LISTEN", &format!("127.0.0.1:{}", free_port()))
+        .with("CLUSTER__DATA_DIR", &folder)
+        .with("CLUSTER__HEARTBEAT", "100ms")
+        .with("CLUSTER__ELECTION_TIMEOUT_MIN", "400ms")
+        .with("CLUSTER__ELECTION_TIMEOUT_MAX", "800ms")
+        .with("WORKER__PERIOD", "1s")
+        .with("WORKER__LOOK_AHEAD", "2s")
+}
+
+async fn leads(node: &Node) -> bool {
+    let metrics = node.get("/metrics").await.ok();
+    metrics
+        .as_str()
+        .is_some_and(|text| text.contains("\ncarillon_leader 1\n"))
+}
+
+/// Pushes so many events with a reminder at that instant, through the nodes in turn.
+async fn push(scene: &Scene, count: usize, due: chrono::DateTime<chrono::Utc>) {
+    for number in 0..count {
+        let node = &scene.nodes[number % scene.nodes.len()];
+        let event = Calendar::far_away(&format!("e{number}@example.org")).alarm_at(due);
+        node.put_event(&format!("e{number}"), &event).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn three_nodes_elect_one_leader_and_each_delivers_its_share_once() {
+    let scene = Scene::of(3).await;
+    let leader = scene.settled(3).await;
+    eventually("one leader in the metrics", async || {
+        let mut leading = Vec::new();
+        for (at, node) in scene.nodes.iter().enumerate() {
+            if leads(node).await {
+                leading.push(at);
+            }
+        }
+        (leading == [leader]).then_some(())
+    })
+    .await;
+    let due = whole_second_in(8);
+
+    push(&scene, 600, due).await;
+
+    let mails = scene.sink.mails(600).await;
+    assert!(mails.iter().all(|mail| mail.at >= due), "none is early");
+    let late = mails
+        .iter()
+        .map(|mail| mail.at - due)
+        .max()
+        .expect("there are mails");
+    assert!(late < TimeDelta::seconds(20), "{late}");
+    for node in &scene.nodes {
+        let sent = eventually("its share in the metrics", async || {
+            let metrics = node.get("/metrics").await.ok();
+            let line = "carillon_deliveries_total{channel=\"email\",outcome=\"sent\",reason=\"\"} ";
+            let (_, count) = metrics.as_str()?.split_once(line)?;
+            count.lines().next()?.parse::<u32>().ok()
+        })
+        .await;
+        assert!(sent >= 50, "a node delivered {sent} of 600");
+    }
+    assert_eq!(scene.sink.log().mails.len(), 600);
+}
+
+#[tokio::test]
+async fn any_node_takes_a_change_and_the_right_message_leaves_once() {
+    let scene = Scene::of(3).await;
+    let (first, then) = (whole_second_in(4), whole_second_in(7));
+    let event = |due| Calendar::far_away("moved@example.org").alarm_at(due);
+    scene.nodes[0].put_event("moved", &event(first)).await.ok();
+    let gone = Calendar::far_away("gone@example.org").alarm_at(first);
+    scene.nodes[0].put_event("gone", &gone).await.ok();
+    scene.nodes[1].trigger_in_state("moved", "claimed").await;
+
+    // Whoever holds them, the third node is told first.
+    scene.nodes[2].put_event("moved", &event(then)).await.ok();
+    let path = format!("/v1/sources/{SOURCE}/events/gone?owner={OWNER}");
+    let deleted = reqwest_delete(&scene.nodes[2], &path).await;
+    assert_eq!(deleted["withdrawn"], 1, "{deleted}");
+
+    let mails = scene.sink.mails(1).await;
+    mails[0].assert_on_time(then);
+    let history = scene.nodes[1].history_of(1).await;
+    assert_eq!(
+        (history.len(), &history[0]["outcome"]),
+        (1, &Value::from("sent")),
+        "{history:?}"
+    );
+    assert_eq!(scene.sink.log().mails.len(), 1);
+}
+
+async fn reqwest_delete(node: &Node, path: &str) -> Value {
+    let answer = crate::harness::client::client()
+        .delete(node.url(path))
+        .send()
+        .await;
+    let text = answer.expect("an answer").text().await.expect("all of it");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[tokio::test]
+async fn a_leader_that_dies_is_followed_and_what_it_held_leaves_once() {
+    let mut scene = Scene::of(3).await;
+    let due = whole_second_in(10);
+    push(&scene, 90, due).await;
+    let leader = scene.settled(3).await;
+
+    scene.nodes[leader].kill();
+    let mut dead = scene.nodes.remove(leader);
+
+    let mails = scene.sink.mails(90).await;
+    assert!(mails.iter().all(|mail| mail.at >= due), "none is early");
+    let late = mails
+        .iter()
+        .map(|mail| mail.at - due)
+        .max()
+        .expect("there are mails");
+    assert!(late < TimeDelta::seconds(25), "{late}");
+    // Back again, it is one of three, and sends nothing a second time.
+    dead.start_again().await;
+    scene.nodes.push(dead);
+    scene.settled(3).await;
+    let certain = scene.nodes[0].certain_history_of(90).await;
+    assert!(certain.iter().all(|row| row["outcome"] == "sent"), "{certain:?}");
+    assert_eq!(scene.sink.log().mails.len(), 90);
+}
+
+#[tokio::test]
+async fn a_node_that_is_asked_to_stop_hands_over_at_once() {
+    let mut scene = Scene::of(3).await;
+    let leader = scene.settled(3).await;
+    let mut stopping = scene.nodes.remove(leader);
+
+    assert!(stopping.terminate().await.success());
+
+    eventually("another leader", async || {
+        for node in &scene.nodes {
+            if leads(node).await {
+                return Some(());
+            }
+        }
+        None
+    })
+    .await;
+    let due = whole_second_in(3);
+    push(&scene, 2, due).await;
+    let mails = scene.sink.mails(2).await;
+    assert!(mails.iter().all(|mail| mail.at - due < TimeDelta::seconds(10)));
+}
+
+#[tokio::test]
+async fn one_node_on_postgresql_needs_no_cluster_section() {
+    let postgres = Postgres::start().await;
+    let database = postgres.database().await;
+    let sink = Sink::start().await;
+    let node = Home::new()
+        .with_relay(sink.port)
+        .with("STORE__URL", &database)
+        .with("CLUSTER__LISTEN", "127.0.0.1:0")
+        .start_with_owner()
+        .await;
+    let due = whole_second_in(3);
+    let event = Calendar::far_away("alone@example.org").alarm_at(due);
+    node.put_event("alone", &event).await.ok();
+    sink.mails(1).await[0].assert_on_time(due);
+    assert_eq!(node.history_of(1).await[0]["outcome"], "sent");
+}
