@@ -32,6 +32,7 @@ fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn unanswered(error: StoreError) -> RegistryError {
     RegistryError(error.to_string())
 }

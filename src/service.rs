@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::node::Live;
 use crate::node::Node;
 use crate::node::Parts;
+use crate::node::Running;
 use crate::post::Seat;
 use crate::ready::Readiness;
 use crate::shutdown::Hangups;
@@ -105,6 +106,17 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
 
     shutdown.soft.cancelled().await;
     ready.drain();
+    leave(&seat, running, &shutdown).await;
+    serving.await.context("the watch over the API died")?;
+    // On SQLite this writes the log back into the file, which is then whole by itself.
+    remembering.close().await;
+    shutdown
+        .failure()
+        .map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
+}
+
+/// Hands over, finishes what is under way, and leaves the cluster.
+async fn leave(seat: &Seat, running: Running, shutdown: &Shutdown) {
     if let Some(cluster) = seat.cluster() {
         // Another looks ahead while this one finishes what it has begun.
         cluster.hand_over().await;
@@ -113,12 +125,6 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     if let Some(cluster) = seat.cluster() {
         cluster.shut_down().await;
     }
-    serving.await.context("the watch over the API died")?;
-    // On SQLite this writes the log back into the file, which is then whole by itself.
-    remembering.close().await;
-    shutdown
-        .failure()
-        .map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
 }
 
 /// Opens the store, and takes this node's place in the cluster that shares it.

@@ -148,16 +148,18 @@ impl Settings {
 
     fn take(reader: &mut Reader) -> Result<Self, Complaints> {
         let letterhead = mail::letterhead(reader);
+        let store = StoreConfig {
+            url: reader.text("store.url"),
+        };
+        let worker = worker_config(reader);
         let settings = Self {
-            store: StoreConfig {
-                url: reader.text("store.url"),
-            },
+            cluster: Some(cluster_config(reader, worker.enabled)).filter(|_| store.is_postgres()),
+            store,
             node: NodeConfig {
                 id: reader.text("node.id"),
             },
-            cluster: cluster_config(reader),
             http: http_config(reader),
-            worker: worker_config(reader),
+            worker,
             delivery: delivery::Config {
                 send_within: reader.duration("delivery.send_within"),
                 max_lateness: reader.duration("delivery.max_lateness"),
@@ -242,7 +244,7 @@ pub fn what_needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
     differing.map(|prefix| prefix.trim_end_matches('.')).collect()
 }
 
-fn cluster_config(reader: &mut Reader) -> Option<cluster::Config> {
+fn cluster_config(reader: &mut Reader, stands: bool) -> cluster::Config {
     let place = "an address with a port, such as 127.0.0.1:8086";
     let mut file = |key: &str| reader.optional(key).map(PathBuf::from);
     let files = [
@@ -263,23 +265,19 @@ fn cluster_config(reader: &mut Reader) -> Option<cluster::Config> {
         }),
         _ => None,
     };
-    let config = cluster::Config {
+    cluster::Config {
         listen: reader.parsed("cluster.listen", place),
         advertise: reader.optional("cluster.advertise"),
         data_dir: PathBuf::from(reader.text("cluster.data_dir")),
         secret: reader.secret("cluster.secret_file"),
         tls,
-        stands: reader.flag("worker.enabled"),
+        stands,
         pace: cluster::Pace {
             heartbeat: reader.duration("cluster.heartbeat"),
             election_min: reader.duration("cluster.election_timeout_min"),
             election_max: reader.duration("cluster.election_timeout_max"),
         },
-    };
-    let store = StoreConfig {
-        url: reader.text("store.url"),
-    };
-    store.is_postgres().then_some(config)
+    }
 }
 
 fn http_config(reader: &mut Reader) -> http::Config {

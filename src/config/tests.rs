@@ -113,7 +113,7 @@ fn all_complaints_come_at_once() {
         ("CARILLON__WORKER__LOOK_AHEAD", "1m"),
         ("CARILLON__WORKER__OVERDUE_WAIT_TIME", "60s"),
         ("CARILLON__CHANNELS__EMAIL__RETRY__ATTEMPTS", "0"),
-        ("CARILLON__STORE__URL", "postgres://carillon:hunter2@db/carillon"),
+        ("CARILLON__STORE__URL", "mysql://carillon:hunter2@db/carillon"),
         ("CARILLON__HTTP__LISTEN", "0.0.0.0:8085"),
         ("CARILLON__LOG__LEVEL", "loud=very"),
         ("CARILLON__NODE__ID", "a b"),

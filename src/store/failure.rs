@@ -1,9 +1,50 @@
-//! Which failures of a database pass by themselves, and which are to be repeated at once.
+//! How the store fails: which failures of a database pass by themselves, and which are to be repeated at once.
 
 use sqlx::error::DatabaseError;
 use sqlx::postgres::PgDatabaseError;
 
-use crate::store::StoreError;
+use crate::trigger::OwnerId;
+
+/// A failure of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database cannot be reached or is busy for too long; trying again may help.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// The database gave the transaction up in favour of others, or its connection was lost: it may be repeated.
+    #[error("the transaction was interrupted: {0}")]
+    Interrupted(String),
+    /// Another node leads by now: what this one wanted to do as the leader was not done.
+    #[error("another node leads by now")]
+    Fenced,
+    /// The schema was written by a newer version.
+    #[error("the store has schema version {found}, this version knows up to {known}: start a newer version")]
+    NewerSchema {
+        /// What the store has.
+        found: i64,
+        /// What this version knows.
+        known: i64,
+    },
+    /// Another process holds the store.
+    #[error("{0}")]
+    InUse(String),
+    /// A row makes no sense.
+    #[error("table {table}, row {row}: {reason}")]
+    Corrupt {
+        /// The table.
+        table: &'static str,
+        /// Its key.
+        row: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The owner does not exist.
+    #[error("unknown owner `{0}`: create it first with PUT /v1/owners/{0}")]
+    UnknownOwner(OwnerId),
+    /// A statement failed in a way that trying again will not cure.
+    #[error("the store failed: {0}")]
+    Failed(String),
+}
 
 /// Which failures pass by themselves. The messages of the database name tables and columns, never values.
 impl From<sqlx::Error> for StoreError {

@@ -21,6 +21,8 @@ mod settling;
 pub mod sqlite;
 mod value;
 
+pub use failure::StoreError;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -554,47 +556,6 @@ pub struct Retention {
     pub tombstones_before: DateTime<Utc>,
     /// Rows of each kind in one go.
     pub limit: u32,
-}
-
-/// A failure of the store.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The database cannot be reached or is busy for too long; trying again may help.
-    #[error("the store is unavailable: {0}")]
-    Unavailable(String),
-    /// The database gave the transaction up in favour of others, or its connection was lost: it may be repeated.
-    #[error("the transaction was interrupted: {0}")]
-    Interrupted(String),
-    /// Another node leads by now: what this one wanted to do as the leader was not done.
-    #[error("another node leads by now")]
-    Fenced,
-    /// The schema was written by a newer version.
-    #[error("the store has schema version {found}, this version knows up to {known}: start a newer version")]
-    NewerSchema {
-        /// What the store has.
-        found: i64,
-        /// What this version knows.
-        known: i64,
-    },
-    /// Another process holds the store.
-    #[error("{0}")]
-    InUse(String),
-    /// A row makes no sense.
-    #[error("table {table}, row {row}: {reason}")]
-    Corrupt {
-        /// The table.
-        table: &'static str,
-        /// Its key.
-        row: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The owner does not exist.
-    #[error("unknown owner `{0}`: create it first with PUT /v1/owners/{0}")]
-    UnknownOwner(OwnerId),
-    /// A statement failed in a way that trying again will not cure.
-    #[error("the store failed: {0}")]
-    Failed(String),
 }
 
 /// What we remember.

@@ -15,6 +15,7 @@ mod fire;
 mod groups;
 mod ledger;
 mod lock;
+mod open;
 mod owners;
 mod reading;
 mod rescue;
@@ -30,17 +31,10 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use chrono::Utc;
-use sqlx::Connection;
 use sqlx::Sqlite;
-use sqlx::SqliteConnection;
 use sqlx::SqlitePool;
 use sqlx::Transaction;
-use sqlx::migrate::MigrateError;
-use sqlx::migrate::Migrator;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::sqlite::SqliteJournalMode;
 use sqlx::sqlite::SqlitePoolOptions;
-use sqlx::sqlite::SqliteSynchronous;
 
 use crate::clock::Clock;
 use crate::store::Backlog;
@@ -78,7 +72,8 @@ use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+pub use open::known_schema_version;
+pub use open::schema_version;
 
 /// How the store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,8 +111,10 @@ impl SqliteStore {
     /// [`StoreError::InUse`] while another process holds it, [`StoreError::NewerSchema`] if a newer version wrote it.
     pub async fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, StoreError> {
         let lock = lock::take(path)?;
-        let connect = connection(path, &options).create_if_missing(true);
-        migrate(&connect).await.map_err(|error| about(path, error))?;
+        let connect = open::connection(path, &options).create_if_missing(true);
+        open::migrate(&connect)
+            .await
+            .map_err(|error| open::about(path, error))?;
         let pool = |connections: u32| {
             SqlitePoolOptions::new()
                 .max_connections(connections.max(1))
@@ -143,105 +140,6 @@ impl SqliteStore {
     async fn snapshot(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
         Ok(self.reader.begin().await?)
     }
-}
-
-/// The schema version that this version of Carillon knows.
-pub fn known_schema_version() -> i64 {
-    MIGRATIONS
-        .iter()
-        .map(|migration| migration.version)
-        .max()
-        .unwrap_or(0)
-}
-
-/// The schema version of the store at `path`, which may be in use; none where there is no store.
-pub async fn schema_version(path: &Path) -> Result<Option<i64>, StoreError> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    let connect = connection(path, &Options::default()).read_only(true);
-    let mut conn = SqliteConnection::connect_with(&connect).await?;
-    let version = applied(&mut conn).await?;
-    conn.close().await?;
-    Ok(version)
-}
-
-fn connection(path: &Path, options: &Options) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(path)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .busy_timeout(options.busy_timeout)
-        .statement_cache_capacity(200)
-        // A whole batch fits, so that the thread that reads rows never waits for the one that takes them.
-        .row_buffer_size(4096)
-        // 32 MiB: the due part of the indices stays in memory, whatever the history weighs.
-        .pragma("cache_size", "-32768")
-        // 32 MiB of log between two checkpoints, so that a burst writes a page that it changes often back once.
-        .pragma("wal_autocheckpoint", "8192")
-}
-
-/// A database with tables, none of which says that they are ours, belongs to another program.
-async fn refuse_foreign(conn: &mut SqliteConnection) -> Result<(), StoreError> {
-    let table: Option<String> = sqlx::query_scalar(
-        "-- foreign_tables
-         SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '\\_sqlx%' ESCAPE '\\' LIMIT 1",
-    )
-    .fetch_optional(conn)
-    .await?;
-    table.map_or(Ok(()), |table| {
-        Err(StoreError::Failed(format!(
-            "it holds a table `{table}` of another program"
-        )))
-    })
-}
-
-async fn applied(conn: &mut SqliteConnection) -> Result<Option<i64>, StoreError> {
-    let notes: i64 = sqlx::query_scalar(
-        "-- schema_version
-         SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '_sqlx_migrations'",
-    )
-    .fetch_one(&mut *conn)
-    .await?;
-    if notes == 0 {
-        return Ok(None);
-    }
-    let version = sqlx::query_scalar(
-        "-- schema_version
-         SELECT max(version) FROM _sqlx_migrations WHERE success",
-    );
-    Ok(version.fetch_one(conn).await?)
-}
-
-/// A failure to open names the file and the cure.
-fn about(path: &Path, error: StoreError) -> StoreError {
-    let told = |cause: String| {
-        format!(
-            "`{}` cannot be opened ({cause}): it must be a SQLite database that this user may write; see store.url",
-            path.display()
-        )
-    };
-    match error {
-        StoreError::Failed(cause) => StoreError::Failed(told(cause)),
-        StoreError::Unavailable(cause) => StoreError::Unavailable(told(cause)),
-        other => other,
-    }
-}
-
-async fn migrate(connect: &SqliteConnectOptions) -> Result<(), StoreError> {
-    let mut conn = SqliteConnection::connect_with(connect).await?;
-    let known = known_schema_version();
-    match applied(&mut conn).await? {
-        Some(found) if found > known => return Err(StoreError::NewerSchema { found, known }),
-        Some(_) => {}
-        None => refuse_foreign(&mut conn).await?,
-    }
-    MIGRATIONS.run(&mut conn).await.map_err(|error| match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => StoreError::from(error),
-        other => StoreError::Failed(other.to_string()),
-    })?;
-    Ok(conn.close().await?)
 }
 
 #[async_trait::async_trait]
