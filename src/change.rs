@@ -45,7 +45,7 @@ const PLANNED_BY: &str = "planned_by";
 const PER_TRANSACTION: usize = 500;
 
 /// Owners marked to be planned again that are read at once.
-const OWNERS: u32 = 100;
+const OWNERS: u32 = 10_000;
 
 /// Groups edited again in one transaction at the most; each may cost what the event of a change may.
 const GROUPS_PER_TRANSACTION: u32 = 10;
@@ -210,15 +210,20 @@ impl ChangeHandler {
             self.plan_again(None, &editing(config)).await?;
             self.store.remember(PLANNED_BY, &planned_by).await?;
         }
-        loop {
-            let marked = self.store.owners_to_plan(OWNERS).await?;
-            if marked.is_empty() {
-                return Ok(());
-            }
-            for (owner, mark) in marked {
-                self.plan_owner(&owner, mark).await?;
+        self.plan_marked().await
+    }
+
+    /// Plans the owners that are marked, as many as one look finds; the rest is found by the next. One that fails does not
+    /// stop the others.
+    async fn plan_marked(&self) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
+        for (owner, mark) in self.store.owners_to_plan(OWNERS).await? {
+            if let Err(error) = self.plan_owner(&owner, mark).await {
+                tracing::error!(owner = owner.stand_in(), %error, "an owner cannot be planned again; trying again later");
+                outcome = Err(error);
             }
         }
+        outcome
     }
 
     async fn plan_owner(&self, owner: &OwnerId, mark: PlanMark) -> Result<(), StoreError> {

@@ -139,7 +139,7 @@ impl From<StoreError> for Problem {
                 let detail = "the store is not available right now: try again in a moment";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
             }
-            StoreError::Corrupt { .. } | StoreError::Failed(_) => {
+            StoreError::Corrupt { .. } | StoreError::Refused(_) | StoreError::Failed(_) => {
                 tracing::error!(%error, "a request failed");
                 let detail = "the request failed inside; the log of this node says why";
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)

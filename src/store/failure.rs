@@ -38,6 +38,9 @@ pub enum StoreError {
         /// What is wrong.
         reason: String,
     },
+    /// The database refuses these values, however often they are offered.
+    #[error("the store refuses it: {0}")]
+    Refused(String),
     /// The owner does not exist.
     #[error("unknown owner `{0}`: create it first with PUT /v1/owners/{0}")]
     UnknownOwner(OwnerId),
@@ -57,9 +60,17 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
                 Self::Unavailable(error.to_string())
             }
+            sqlx::Error::Database(cause) if is_refused(cause.as_ref()) => Self::Refused(error.to_string()),
             sqlx::Error::Database(cause) if passes(cause.as_ref()) => Self::Unavailable(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
+    }
+}
+
+impl StoreError {
+    /// Whether it is about the rows and values at hand, so that the others can be written without them.
+    pub(super) const fn is_poison(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::Refused(_))
     }
 }
 
@@ -72,6 +83,16 @@ fn is_interrupted(cause: &dyn DatabaseError) -> bool {
             code,
             "40001" | "40P01" | "55P03" | "25P03" | "25P04" | "57P01" | "57P02"
         ) || code.starts_with("08")
+    })
+}
+
+/// Values out of range, constraints, limits of the server, and what a trigger of the database raises (SQLSTATE).
+fn is_refused(cause: &dyn DatabaseError) -> bool {
+    let server = cause.try_downcast_ref::<PgDatabaseError>();
+    server.is_some_and(|server| {
+        ["22", "23", "54", "P0"]
+            .iter()
+            .any(|class| server.code().starts_with(class))
     })
 }
 

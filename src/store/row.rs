@@ -118,7 +118,8 @@ impl<'r> Columns<'r> {
         serde_json::from_str(&found).map_err(|error| self.corrupt(column, error))
     }
 
-    fn corrupt(&self, column: &str, reason: impl Display) -> StoreError {
+    /// What to say of a value that makes no sense.
+    pub fn corrupt(&self, column: &str, reason: impl Display) -> StoreError {
         let text = self.row.text(self.key).ok().flatten();
         let number = || Some(self.row.whole(self.key).ok()??.to_string());
         let bytes = || Some(hex(&self.row.bytes(self.key).ok()?));

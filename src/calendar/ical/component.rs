@@ -24,6 +24,9 @@ use crate::calendar::zone::Zone;
 /// The most RDATEs and EXDATEs together.
 const MOST_DATES: usize = 10_000;
 
+/// Bytes of a UID at the most, since what is longer fits no index; RFC 7986 recommends fewer than 255.
+pub(super) const LONGEST_UID: usize = 1_000;
+
 /// The most RRULEs.
 const MOST_RULES: usize = 10;
 

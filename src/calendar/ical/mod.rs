@@ -21,6 +21,7 @@ use sha2::Sha256;
 use crate::calendar::event::Component;
 use crate::calendar::event::Event;
 use crate::calendar::event::Off;
+use crate::calendar::ical::component::LONGEST_UID;
 use crate::calendar::ical::structure::Block;
 use crate::calendar::ical::zones::Zones;
 
@@ -143,6 +144,19 @@ impl Sorter {
     fn add(&mut self, blocks: &[Block], index: usize, reading: &mut Reading) {
         let block = &blocks[index];
         let uid = component::uid(block);
+        if let Some(length) = uid
+            .as_ref()
+            .map(String::len)
+            .filter(|length| *length > LONGEST_UID)
+        {
+            self.rejected.push(Rejection {
+                uid: None,
+                component: block.kind.clone(),
+                line: block.line,
+                reason: format!("a UID of {length} bytes: {LONGEST_UID} are allowed"),
+            });
+            return;
+        }
         let off = is_cancelled_by_method(blocks, block).then_some(Off::Cancelled);
         match component::read(blocks, index, off, reading) {
             Ok(read) => {

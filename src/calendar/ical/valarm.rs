@@ -122,7 +122,8 @@ impl<'a> Source<'a> {
             block,
             uid: value("UID")
                 .map(Property::text)
-                .filter(|uid| !uid.trim().is_empty()),
+                // One that fits no index is as good as none: what the alarm says then stands for it.
+                .filter(|uid| !uid.trim().is_empty() && uid.len() <= component::LONGEST_UID),
             action: value("ACTION").map_or(String::new(), |action| action.raw.to_ascii_uppercase()),
             properties,
         }

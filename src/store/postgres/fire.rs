@@ -30,10 +30,12 @@ use crate::store::postgres::columns::ids;
 use crate::store::postgres::edits;
 use crate::store::postgres::groups;
 use crate::store::postgres::ledger;
+use crate::store::postgres::owners;
 use crate::store::row;
 use crate::store::row::all;
 use crate::store::row::millis;
 use crate::trigger::NewTrigger;
+use crate::trigger::OwnerId;
 use crate::trigger::Place;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
@@ -46,8 +48,17 @@ pub async fn fire_check(
     attempt: Attempt,
     judge: &dyn Judge,
 ) -> Result<FireCheck, StoreError> {
-    share_owners(conn, claims).await?;
+    let shared = share_owners(conn, claims).await?;
     let mine = mine(conn, claims, attempt).await?;
+    if mine
+        .iter()
+        .any(|(trigger, _)| trigger.has_more && !shared.contains(&trigger.wish.owner))
+    {
+        // A change made it a series after the owners were looked up.
+        return Err(StoreError::Interrupted(
+            "an alarm has more firings than a moment ago".to_owned(),
+        ));
+    }
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
     let mut judged = Judged::default();
     for (trigger, alarm) in mine {
@@ -62,18 +73,18 @@ pub async fn fire_check(
 }
 
 /// Holds off changes of the events whose next firing is about to be planned. The last firing of an alarm needs no lock:
-/// whatever alters it removes the trigger or raises its generation.
-async fn share_owners(conn: &mut PgConnection, claims: &[Claimed]) -> Result<(), StoreError> {
-    sqlx::query(
+/// whatever alters when or whether it fires removes the trigger or raises its generation.
+async fn share_owners(conn: &mut PgConnection, claims: &[Claimed]) -> Result<BTreeSet<OwnerId>, StoreError> {
+    let owners: Vec<String> = sqlx::query_scalar(
         "-- fire_check: share owners
-         SELECT 1 FROM owner
+         SELECT id FROM owner
          WHERE id = ANY(ARRAY(SELECT DISTINCT owner FROM alarm_trigger WHERE id = ANY($1) AND has_more))
          ORDER BY id FOR SHARE",
     )
     .bind(ids(claims.iter().map(|claim| &claim.id)))
-    .execute(conn)
+    .fetch_all(conn)
     .await?;
-    Ok(())
+    Ok(owners.into_iter().map(OwnerId).collect())
 }
 
 /// Those of the claims that are still the session's: claimed, or sending under this very attempt, whose answer was lost.
@@ -155,25 +166,36 @@ async fn succeed(
     serve(conn, &judged.served).await?;
     ledger::record_firings(conn, &judged.missed, attempt.now).await?;
     let next: Vec<TriggerId> = judged.successors.iter().map(NewTrigger::id).collect();
-    await_settles(conn, &next).await?;
-    edits::insert_triggers(conn, &judged.successors).await?;
+    let owed = await_settles(conn, &next).await?;
+    let planned = edits::insert_triggers(conn, &judged.successors).await?;
+    // What is neither owed nor could be planned was handed over a moment ago: its series goes on from there.
+    let handed_over = judged
+        .successors
+        .iter()
+        .filter(|it| !owed.contains(&it.id()) && !planned.contains(&it.id()));
+    owners::ask_for(conn, handed_over.map(|it| it.wish.owner.0.as_str()).collect()).await?;
     let until = attempt.now + attempt.near;
     claims::claim_near(conn, attempt.session, &next, until, attempt.now).await
 }
 
-/// Lets a settle of one of these that is under way finish, so that its history is seen.
-async fn await_settles(conn: &mut PgConnection, triggers: &[TriggerId]) -> Result<(), StoreError> {
+/// Lets a settle of one of these that is under way finish, so that its history is seen. Returns those that are owed still.
+async fn await_settles(
+    conn: &mut PgConnection,
+    triggers: &[TriggerId],
+) -> Result<Vec<TriggerId>, StoreError> {
     if triggers.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    sqlx::query(
+    let rows = sqlx::query(
         "-- fire_check: await settles
-         SELECT 1 FROM alarm_trigger WHERE id = ANY($1) ORDER BY id FOR UPDATE",
+         SELECT id FROM alarm_trigger WHERE id = ANY($1) ORDER BY id FOR UPDATE",
     )
     .bind(ids(triggers))
-    .execute(conn)
+    .fetch_all(conn)
     .await?;
-    Ok(())
+    rows.iter()
+        .map(|row| row::Columns::new("alarm_trigger", "id", row).id())
+        .collect()
 }
 
 async fn start_sending(

@@ -7,6 +7,7 @@ use chrono::Utc;
 use sqlx::PgConnection;
 use tracing::error;
 
+use crate::store::Claimed;
 use crate::store::Record;
 use crate::store::StoreError;
 use crate::store::ending::Ending;
@@ -18,6 +19,7 @@ use crate::store::postgres::owners;
 use crate::store::row::all;
 use crate::store::row::hex;
 use crate::trigger::AttemptToken;
+use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
@@ -196,6 +198,30 @@ pub async fn delete_sending(
     .execute(conn)
     .await?;
     all(done.rows_affected(), attempts.len(), "delete_sending")
+}
+
+/// Sets a trigger aside that is still claimed as `claim` says; one that is somebody else's by now is left to them.
+pub async fn set_aside_claim(
+    conn: &mut PgConnection,
+    claim: &Claimed,
+    session: SessionId,
+    complaint: &StoreError,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let mine = sqlx::query(
+        "-- set_aside: mine
+         SELECT 1 FROM alarm_trigger
+         WHERE id = $1 AND session = $2 AND generation = $3 AND state = 'claimed' FOR UPDATE",
+    )
+    .bind(claim.id.0.as_slice())
+    .bind(session.0)
+    .bind(claim.generation)
+    .fetch_optional(&mut *conn)
+    .await?;
+    match mine {
+        Some(_) => set_aside(conn, &claim.id.0, complaint, now).await,
+        None => Ok(()),
+    }
 }
 
 /// Moves a trigger that cannot be read to history, by its columns alone, so that the scans go on without it. What

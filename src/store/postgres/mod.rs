@@ -159,7 +159,7 @@ impl PostgresStore {
             .max_connections(options.connections.max(1))
             .acquire_timeout(options.acquire_timeout)
             .test_before_acquire(false)
-            .connect_lazy_with(connect.clone());
+            .connect_lazy_with(connect.clone().options(open::SESSION));
         let opened = open::migrate(&connect).await;
         opened.map_err(|error| open::about(&connect, error))?;
         Ok(Self {

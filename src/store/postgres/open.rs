@@ -12,9 +12,9 @@ use crate::store::StoreError;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
-/// What the server is told about our connections: plans made once for all values (our scans are bounded, so the values
+/// What the server is told about our connections, but for migrations, which may take long: plans made once for all values (our scans are bounded, so the values
 /// do not matter), and limits, since a node that is paused in mid-transaction must not hold its locks for ever.
-const SESSION: [(&str, &str); 4] = [
+pub const SESSION: [(&str, &str); 4] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("idle_in_transaction_session_timeout", "3s"),
     ("lock_timeout", "10s"),
@@ -49,10 +49,7 @@ pub fn connection(url: &str) -> Result<PgConnectOptions, StoreError> {
             "store.url cannot be understood: write it as postgres://user@host:5432/database".to_owned(),
         )
     })?;
-    Ok(options
-        .application_name("carillon")
-        .statement_cache_capacity(200)
-        .options(SESSION))
+    Ok(options.application_name("carillon").statement_cache_capacity(200))
 }
 
 /// A failure to open names the server and the database, never the password.

@@ -94,6 +94,21 @@ pub async fn planned(conn: &mut PgConnection, id: &OwnerId, mark: PlanMark) -> R
     Ok(())
 }
 
+/// Asks that everything of these owners be planned again.
+pub async fn ask_for(conn: &mut PgConnection, owners: Vec<&str>) -> Result<(), StoreError> {
+    if owners.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "-- ask_to_plan: owners
+         UPDATE owner SET plan_asked = plan_asked + 1 WHERE id = ANY($1)",
+    )
+    .bind(owners)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Asks that everything of the owner of this trigger be planned again.
 pub async fn ask_to_plan(conn: &mut PgConnection, trigger: &[u8]) -> Result<(), StoreError> {
     sqlx::query(

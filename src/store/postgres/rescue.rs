@@ -21,6 +21,7 @@ use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::trigger::AttemptToken;
 use crate::trigger::SessionId;
+use crate::trigger::State;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Reason;
 
@@ -114,7 +115,8 @@ pub async fn take_over(
     put_right(conn, &rows, |held| lapse::stopped(held, rules), now).await
 }
 
-/// The rows again, locked; those that somebody else is about to change are passed over.
+/// The rows again, locked; those that somebody else is about to change are passed over. The beat is looked up for the
+/// row as it is once locked: a join would still be with the session that held it before.
 async fn locked(conn: &mut PgConnection, suspects: Vec<Vec<u8>>) -> Result<Vec<PgRow>, StoreError> {
     if suspects.is_empty() {
         return Ok(Vec::new());
@@ -122,8 +124,8 @@ async fn locked(conn: &mut PgConnection, suspects: Vec<Vec<u8>>) -> Result<Vec<P
     let rows = sqlx::query(
         "-- rescue: lock
          SELECT t.id, t.state, t.channel, t.withdrawn, t.due_at, t.processed, t.attempt_token, t.attempt_started,
-             s.beat_at
-         FROM alarm_trigger AS t LEFT JOIN session AS s ON s.id = t.session
+             (SELECT beat_at FROM session WHERE id = t.session) AS beat_at
+         FROM alarm_trigger AS t
          WHERE t.id = ANY($1) AND t.state <> 'planned'
          ORDER BY t.id FOR UPDATE OF t SKIP LOCKED",
     )
@@ -137,13 +139,20 @@ fn held(row: &PgRow) -> Result<Held, StoreError> {
     let columns = Columns::new("alarm_trigger", "id", row);
     let due_at = columns.instant("due_at")?;
     let started = columns.instant_if_any("attempt_started")?;
+    let (state, token) = (
+        columns.name("state")?,
+        columns.value::<Option<i64>>("attempt_token")?,
+    );
+    if state == State::Sending && token.is_none() {
+        return Err(columns.corrupt("attempt_token", "an attempt is under way without one"));
+    }
     let latest = [columns.instant_if_any("processed")?, started];
     Ok(Held {
         id: columns.id()?,
-        state: columns.name("state")?,
+        state,
         channel: columns.name("channel")?,
         withdrawn: columns.value("withdrawn")?,
-        token: columns.value::<Option<i64>>("attempt_token")?.map(AttemptToken),
+        token: token.map(AttemptToken),
         since: latest.into_iter().flatten().fold(due_at, DateTime::max),
         started,
         beat: columns.instant_if_any("beat_at")?,

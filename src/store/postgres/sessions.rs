@@ -87,6 +87,14 @@ pub async fn living(conn: &mut PgConnection, since: DateTime<Utc>) -> Result<Vec
 
 /// Ends a session and gives back what it has claimed. What it is sending stays its own until it settles.
 pub async fn end(conn: &mut PgConnection, session: SessionId) -> Result<u64, StoreError> {
+    // Whoever is giving it something finishes first, so that nothing is left with a session that is gone.
+    sqlx::query(
+        "-- end_session: lock
+         SELECT 1 FROM session WHERE id = $1 FOR UPDATE",
+    )
+    .bind(session.0)
+    .execute(&mut *conn)
+    .await?;
     let done = sqlx::query(
         "-- end_session
          UPDATE alarm_trigger

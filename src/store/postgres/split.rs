@@ -21,7 +21,6 @@ use crate::store::postgres::settle;
 use crate::store::postgres::transaction::Tries;
 use crate::trigger::AttemptToken;
 use crate::trigger::SessionId;
-use crate::trigger::TriggerId;
 
 impl PostgresStore {
     /// The fire-check: of all claims together, or, where that cannot be written, of each alone.
@@ -39,8 +38,8 @@ impl PostgresStore {
         };
         match in_transaction!(self, |tx, now| fire::fire_check(tx, claims, attempt(now), judge)) {
             Ok(checked) => return Ok(checked),
-            Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
-            Err(cause) => error!(%cause, "a fire-check fails and is split"),
+            Err(cause) if cause.is_poison() => error!(%cause, "a fire-check fails and is split"),
+            Err(cause) => return Err(cause),
         }
         let mut sum = FireCheck::default();
         for claim in claims {
@@ -52,23 +51,30 @@ impl PostgresStore {
                     sum.missed.extend(checked.missed);
                     sum.claimed.extend(checked.claimed);
                 }
-                Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
-                Err(cause) => self.set_aside(claim.id, &cause).await?,
+                Err(cause) if cause.is_poison() => self.set_aside(claim, session, &cause).await?,
+                Err(cause) => return Err(cause),
             }
         }
         Ok(sum)
     }
 
-    async fn set_aside(&self, id: TriggerId, complaint: &StoreError) -> Result<(), StoreError> {
-        in_transaction!(self, |tx, now| ledger::set_aside(tx, &id.0, complaint, now))
+    async fn set_aside(
+        &self,
+        claim: &Claimed,
+        session: SessionId,
+        complaint: &StoreError,
+    ) -> Result<(), StoreError> {
+        in_transaction!(self, |tx, now| ledger::set_aside_claim(
+            tx, claim, session, complaint, now
+        ))
     }
 
     /// Settles a batch that names no trigger twice.
     pub async fn settle_distinct(&self, batch: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
         match in_transaction!(self, |tx, now| settle::settle(tx, batch, now)) {
             Ok(settled) => return Ok(settled),
-            Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
-            Err(cause) => error!(%cause, "a settle fails and is split"),
+            Err(cause) if cause.is_poison() => error!(%cause, "a settle fails and is split"),
+            Err(cause) => return Err(cause),
         }
         let mut settled = Vec::with_capacity(batch.len());
         for settlement in batch {
@@ -84,8 +90,10 @@ impl PostgresStore {
             let attempt = std::slice::from_ref(&attempt);
             match in_transaction!(self, |tx, now| settle::settle(tx, attempt, now)) {
                 Ok(settled) => return Ok(settled.first().copied().unwrap_or(Settled::Lost)),
-                Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
-                Err(cause) => error!(trigger.id = %settlement.id, %cause, "a trigger cannot be settled"),
+                Err(cause) if cause.is_poison() => {
+                    error!(trigger.id = %settlement.id, %cause, "a trigger cannot be settled");
+                }
+                Err(cause) => return Err(cause),
             }
         }
         Ok(Settled::Poisoned)

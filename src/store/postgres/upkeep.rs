@@ -12,25 +12,25 @@ pub async fn purge(conn: &mut PgConnection, retention: &Retention) -> Result<u64
     let kinds = [
         (
             "-- purge: outbox
-             DELETE FROM outbox WHERE id = ANY(ARRAY(
+             DELETE FROM outbox WHERE handed_over_at < $1 AND id = ANY(ARRAY(
                  SELECT id FROM outbox WHERE handed_over_at < $1 ORDER BY handed_over_at, id LIMIT $2))",
             retention.history_before,
         ),
         (
             "-- purge: history
-             DELETE FROM delivery WHERE id = ANY(ARRAY(
+             DELETE FROM delivery WHERE recorded_at < $1 AND id = ANY(ARRAY(
                  SELECT id FROM delivery WHERE recorded_at < $1 ORDER BY recorded_at, id LIMIT $2))",
             retention.history_before,
         ),
         (
             "-- purge: tombstones
-             DELETE FROM event WHERE deleted_at IS NOT NULL AND row_id = ANY(ARRAY(
+             DELETE FROM event WHERE deleted_at < $1 AND row_id = ANY(ARRAY(
                  SELECT row_id FROM event WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2))",
             retention.tombstones_before,
         ),
         (
             "-- purge: sessions
-             DELETE FROM session WHERE id = ANY(ARRAY(
+             DELETE FROM session WHERE beat_at < $1 AND id = ANY(ARRAY(
                  SELECT id FROM session WHERE beat_at < $1 ORDER BY id LIMIT $2))",
             retention.history_before,
         ),

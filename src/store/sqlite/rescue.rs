@@ -20,6 +20,7 @@ use crate::store::row::millis;
 use crate::store::sqlite::ledger;
 use crate::trigger::AttemptToken;
 use crate::trigger::SessionId;
+use crate::trigger::State;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Reason;
 
@@ -114,13 +115,20 @@ fn held(row: &SqliteRow) -> Result<Held, StoreError> {
     let columns = Columns::new("alarm_trigger", "id", row);
     let due_at = columns.instant("due_at")?;
     let started = columns.instant_if_any("attempt_started")?;
+    let (state, token) = (
+        columns.name("state")?,
+        columns.value::<Option<i64>>("attempt_token")?,
+    );
+    if state == State::Sending && token.is_none() {
+        return Err(columns.corrupt("attempt_token", "an attempt is under way without one"));
+    }
     let latest = [columns.instant_if_any("processed")?, started];
     Ok(Held {
         id: columns.id()?,
-        state: columns.name("state")?,
+        state,
         channel: columns.name("channel")?,
         withdrawn: columns.value("withdrawn")?,
-        token: columns.value::<Option<i64>>("attempt_token")?.map(AttemptToken),
+        token: token.map(AttemptToken),
         since: latest.into_iter().flatten().fold(due_at, DateTime::max),
         started,
         beat: columns.instant_if_any("beat_at")?,

@@ -8,9 +8,10 @@ use carillon::clock::ManualClock;
 use carillon::store::Report;
 use carillon::store::Store;
 use carillon::store::StoreError;
-use carillon::store::sqlite;
 use carillon::store::sqlite::Options;
 use carillon::store::sqlite::SqliteStore;
+use carillon::store::sqlite::known_schema_version;
+use carillon::store::sqlite::schema_version;
 use carillon::trigger::ChannelKind;
 use carillon::trigger::OwnerId;
 use carillon::trigger::State;
@@ -19,12 +20,22 @@ use sqlx::Executor;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 
+use crate::store::Base;
 use crate::store::Stage;
 use crate::store::minute;
 use crate::store::new;
 use crate::store::owner;
 use crate::store::rules;
 use crate::store::sms;
+
+contract! {
+    an_owner_whose_zone_changed_is_to_be_planned_until_the_last_demand_is_met,
+    an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own,
+    a_node_that_starts_again_takes_over_at_once_what_it_held,
+    another_node_takes_over_nothing,
+    a_session_that_ends_gives_back_what_it_claimed_but_not_what_it_sends,
+    the_store_judges_by_its_own_clock,
+}
 
 async fn open(path: &Path, clock: &Arc<ManualClock>) -> Result<SqliteStore, StoreError> {
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
@@ -86,12 +97,10 @@ async fn what_was_committed_is_there_after_a_restart() {
 async fn the_schema_version_can_be_read_while_the_store_is_in_use() {
     let stage = Stage::new().await;
 
-    let version = sqlite::schema_version(stage.path())
-        .await
-        .expect("it can be read");
+    let version = schema_version(stage.path()).await.expect("it can be read");
 
-    assert_eq!(version, Some(sqlite::known_schema_version()));
-    let absent = sqlite::schema_version(&stage.path().with_extension("absent")).await;
+    assert_eq!(version, Some(known_schema_version()));
+    let absent = schema_version(&stage.path().with_extension("absent")).await;
     assert_eq!(absent.expect("nothing is no failure"), None);
 }
 
@@ -137,9 +146,8 @@ async fn a_crash_in_the_middle_of_a_migration_is_recovered() {
     store.put_owner(&owner("ada")).await.expect("the schema is whole");
 }
 
-#[tokio::test]
-async fn an_owner_whose_zone_changed_is_to_be_planned_until_the_last_demand_is_met() {
-    let stage = Stage::new().await;
+async fn an_owner_whose_zone_changed_is_to_be_planned_until_the_last_demand_is_met(base: &Base) {
+    let stage = Stage::on(base).await;
     let ada = OwnerId("ada".into());
     let mut changed = owner("ada");
     changed.muted = vec![ChannelKind::Sms];
@@ -173,9 +181,8 @@ async fn an_owner_whose_zone_changed_is_to_be_planned_until_the_last_demand_is_m
     assert_eq!(to_plan().await, []);
 }
 
-#[tokio::test]
-async fn an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own() {
-    let stage = Stage::new().await;
+async fn an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 10)]).await;
     let mut changed = owner("ada");
     changed.email = None;
@@ -199,9 +206,8 @@ async fn an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own() {
     assert_eq!(unknown, None);
 }
 
-#[tokio::test]
-async fn a_node_that_starts_again_takes_over_at_once_what_it_held() {
-    let stage = Stage::new().await;
+async fn a_node_that_starts_again_takes_over_at_once_what_it_held(base: &Base) {
+    let stage = Stage::on(base).await;
     let (claimed, mail, text) = (new("e", 1), new("f", 2), sms(new("g", 3)));
     stage.sending(&mail, 7).await;
     stage.sending(&text, 8).await;
@@ -242,9 +248,8 @@ async fn a_node_that_starts_again_takes_over_at_once_what_it_held() {
     );
 }
 
-#[tokio::test]
-async fn another_node_takes_over_nothing() {
-    let stage = Stage::new().await;
+async fn another_node_takes_over_nothing(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.plan("e", &[new("e", 1)]).await;
     stage.claim().await;
 
@@ -258,9 +263,8 @@ async fn another_node_takes_over_nothing() {
     assert_eq!(stage.triggers("e").await[0].state, State::Claimed);
 }
 
-#[tokio::test]
-async fn a_session_that_ends_gives_back_what_it_claimed_but_not_what_it_sends() {
-    let stage = Stage::new().await;
+async fn a_session_that_ends_gives_back_what_it_claimed_but_not_what_it_sends(base: &Base) {
+    let stage = Stage::on(base).await;
     let sending = new("f", 1);
     stage.sending(&sending, 7).await;
     stage.plan("e", &[new("e", 1), new("e", 2)]).await;
@@ -280,9 +284,8 @@ async fn a_session_that_ends_gives_back_what_it_claimed_but_not_what_it_sends() 
     );
 }
 
-#[tokio::test]
-async fn the_store_judges_by_its_own_clock() {
-    let stage = Stage::new().await;
+async fn the_store_judges_by_its_own_clock(base: &Base) {
+    let stage = Stage::on(base).await;
     stage.pass(3);
 
     assert_eq!(stage.store.now().await.expect("a time"), minute(3));
