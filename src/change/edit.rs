@@ -30,6 +30,9 @@ use crate::trigger::series::Lateness;
 use crate::trigger::series::Series;
 use crate::trigger::series::read_event;
 
+/// Firings behind a moved event are counted up to here: each costs a search, and everybody else waits for the change.
+const COUNTED: u64 = 10;
+
 /// Search steps that one event may cost, all its alarms together: some tens of milliseconds.
 pub const MOST_STEPS: u32 = 300_000;
 
@@ -247,7 +250,11 @@ impl Editing<'_> {
             after = floor;
             // A series that is new to us has its past behind it; there is nothing to say about that.
             if known || series.next(&floor)?.is_none() {
-                let count = if known { series.count(&start, &floor)? } else { 1 };
+                let count = if known {
+                    series.count(&start, &floor, COUNTED)?
+                } else {
+                    1
+                };
                 draft.edit.record.push(past_record(wish, past.place, count));
             }
         }

@@ -28,6 +28,9 @@ use crate::trigger::series::Lateness;
 use crate::trigger::series::Series;
 use crate::trigger::series::read_event;
 
+/// Firings missed in an outage are counted up to here.
+const COUNTED: u64 = 1_000;
+
 /// Decides by the configuration of its batch.
 #[derive(Debug)]
 pub struct FireJudge {
@@ -140,7 +143,7 @@ impl FireJudge {
                 place: first.place,
                 outcome: Outcome::Missed,
                 reason: Reason::Outage,
-                count: series.count(&place, &served_through)?,
+                count: series.count(&place, &served_through, COUNTED)?,
             })
         });
         Ok(Succession {

@@ -25,9 +25,6 @@ const USEFUL_FOR: TimeDelta = TimeDelta::minutes(5);
 /// Firings in a row that are passed over one by one at the most: two weeks of one a minute.
 const PASSED_OVER: usize = 20_000;
 
-/// Firings are counted up to here.
-const COUNTED: u64 = 1_000;
-
 /// How late is too late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lateness {
@@ -145,11 +142,11 @@ impl Series<'_> {
         Ok(found.map(|firing| Firing { has_more, ..firing }))
     }
 
-    /// How many firings lie after `after` and not after `until`: so many, or from [`COUNTED`] on at least so many.
-    pub fn count(&self, after: &Place, until: &Place) -> Result<u64, GaveUp> {
+    /// How many firings lie after `after` and not after `until`: so many, or from `most` on at least so many.
+    pub fn count(&self, after: &Place, until: &Place, most: u64) -> Result<u64, GaveUp> {
         let mut place = *after;
         let mut count = 0;
-        while count < COUNTED {
+        while count < most {
             match self.next(&place)? {
                 Some(firing) if firing.place <= *until => place = firing.place,
                 _ => break,
