@@ -43,6 +43,7 @@ mod plans;
 mod poison;
 mod reading;
 mod rescue;
+mod server_plans;
 mod settle;
 
 use std::collections::HashMap;
@@ -193,6 +194,14 @@ impl Stage {
         match &self.place {
             Where::File(path) => path,
             Where::Server(url) => panic!("{url} is no file"),
+        }
+    }
+
+    /// The address of the database of a stage on PostgreSQL.
+    pub fn url(&self) -> &str {
+        match &self.place {
+            Where::Server(url) => url,
+            Where::File(path) => panic!("{} has no address", path.display()),
         }
     }
 

@@ -73,7 +73,7 @@ async fn claim_free(
          SET state = 'claimed', processed = $1, session = $2, generation = generation + 1
          WHERE state = 'planned' AND id = ANY(ARRAY(
              SELECT id FROM alarm_trigger
-             WHERE due_at <= $3 AND (due_at, id) > (coalesce($4, '-infinity'), $5) AND state = 'planned'
+             WHERE due_at <= $3 AND (due_at, id) > (coalesce($4::timestamptz, '-infinity'), $5) AND state = 'planned'
              ORDER BY due_at, id LIMIT $6 FOR UPDATE SKIP LOCKED))
          RETURNING id, generation, due_at, channel",
     )
@@ -177,7 +177,7 @@ async fn held(conn: &mut PgConnection, session: SessionId, page: Page) -> Result
     let rows = sqlx::query(
         "-- held_by
          SELECT id, generation, due_at, channel FROM alarm_trigger
-         WHERE due_at <= $1 AND (due_at, id) > (coalesce($2, '-infinity'), $3) AND session = $4 AND state = 'claimed'
+         WHERE due_at <= $1 AND (due_at, id) > (coalesce($2::timestamptz, '-infinity'), $3) AND session = $4 AND state = 'claimed'
          ORDER BY due_at, id LIMIT $5",
     )
     .bind(cut(page.until))

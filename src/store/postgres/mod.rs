@@ -82,6 +82,7 @@ use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
 
+pub use open::SESSION;
 pub use open::known_schema_version;
 pub use open::schema_version;
 pub use registry::Charter;

@@ -12,10 +12,15 @@ use crate::store::StoreError;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
-/// What the server is told about our connections, but for migrations, which may take long: plans made once for all values (our scans are bounded, so the values
-/// do not matter), and limits, since a node that is paused in mid-transaction must not hold its locks for ever.
-pub const SESSION: [(&str, &str); 4] = [
+/// What the server is told about our connections, but for migrations, which may take long: plans made once for all
+/// values (our scans are bounded, so the values do not matter), and limits, since a node that is paused in
+/// mid-transaction must not hold its locks for ever.
+pub const SESSION: [(&str, &str); 7] = [
     ("plan_cache_mode", "force_generic_plan"),
+    // Every statement of ours has an index to walk, and statistics lag behind a burst.
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("max_parallel_workers_per_gather", "0"),
     ("idle_in_transaction_session_timeout", "3s"),
     ("lock_timeout", "10s"),
     ("statement_timeout", "30s"),

@@ -60,13 +60,13 @@ pub async fn holders(
 pub async fn history(conn: &mut PgConnection, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {
     let of_everybody = "-- history
          SELECT * FROM delivery
-         WHERE recorded_at >= coalesce($1, '-infinity') AND (recorded_at, id) < (coalesce($2, 'infinity'), $3)
+         WHERE recorded_at >= coalesce($1::timestamptz, '-infinity') AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3)
            AND ($4::text IS NULL OR event_uid = $4) AND ($5::text IS NULL OR outcome = $5) AND $6::text IS NULL
          ORDER BY recorded_at DESC, id DESC LIMIT $7";
     let of_one = "-- history: of one owner
          SELECT * FROM delivery
-         WHERE owner = $6 AND recorded_at >= coalesce($1, '-infinity')
-           AND (recorded_at, id) < (coalesce($2, 'infinity'), $3)
+         WHERE owner = $6 AND recorded_at >= coalesce($1::timestamptz, '-infinity')
+           AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3)
            AND ($4::text IS NULL OR event_uid = $4) AND ($5::text IS NULL OR outcome = $5)
          ORDER BY recorded_at DESC, id DESC LIMIT $7";
     let (recorded_at, id) = before(query.after);
@@ -108,10 +108,10 @@ pub async fn outbox(
 ) -> Result<Vec<OutboxEntry>, StoreError> {
     let of_everybody = "-- outbox
          SELECT * FROM outbox
-         WHERE (handed_over_at, id) < (coalesce($1, 'infinity'), $2) AND $3::text IS NULL
+         WHERE (handed_over_at, id) < (coalesce($1::timestamptz, 'infinity'), $2) AND $3::text IS NULL
          ORDER BY handed_over_at DESC, id DESC LIMIT $4";
     let of_one = "-- outbox: of one owner
-         SELECT * FROM outbox WHERE owner = $3 AND (handed_over_at, id) < (coalesce($1, 'infinity'), $2)
+         SELECT * FROM outbox WHERE owner = $3 AND (handed_over_at, id) < (coalesce($1::timestamptz, 'infinity'), $2)
          ORDER BY handed_over_at DESC, id DESC LIMIT $4";
     let (handed_over_at, id) = before(after);
     let rows = sqlx::query(if owner.is_some() { of_one } else { of_everybody })
@@ -139,7 +139,7 @@ pub async fn backlog(
     let rows = sqlx::query(
         "-- backlog
          SELECT state, due_at <= $1 AS in_time, due_at < $2 AS past, count(*) AS rows
-         FROM (SELECT state, due_at FROM alarm_trigger WHERE due_at <= greatest($1, $2)
+         FROM (SELECT state, due_at FROM alarm_trigger WHERE due_at <= greatest($1::timestamptz, $2::timestamptz)
                ORDER BY due_at, id LIMIT $3) AS head
          GROUP BY 1, 2, 3",
     )

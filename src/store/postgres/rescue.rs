@@ -37,12 +37,10 @@ pub async fn rescue(
     let head = sqlx::query(
         "-- rescue
          SELECT t.id, t.state, t.channel, t.withdrawn, t.due_at, t.processed, t.attempt_token, t.attempt_started,
-             s.beat_at
-         FROM (SELECT id FROM alarm_trigger
+             (SELECT beat_at FROM session WHERE id = t.session) AS beat_at
+         FROM (SELECT * FROM alarm_trigger
                WHERE due_at <= greatest($1, (SELECT max(held_until) FROM session))
-               ORDER BY due_at, id LIMIT $2) AS head
-         JOIN alarm_trigger AS t ON t.id = head.id
-         LEFT JOIN session AS s ON s.id = t.session
+               ORDER BY due_at, id LIMIT $2) AS t
          WHERE t.state <> 'planned'",
     )
     .bind(now)

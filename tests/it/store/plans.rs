@@ -9,8 +9,10 @@ use sqlx::sqlite::SqliteConnectOptions;
 use crate::store::Stage;
 
 /// Everything between quotes that opens with a comment that names its verb.
-fn statements() -> Vec<String> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/sqlite");
+pub fn statements(dialect: &str) -> Vec<String> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/store")
+        .join(dialect);
     let mut statements = Vec::new();
     for file in std::fs::read_dir(folder).expect("the folder is there") {
         let path = file.expect("an entry").path();
@@ -19,10 +21,12 @@ fn statements() -> Vec<String> {
             continue;
         }
         let source = std::fs::read_to_string(path).expect("it can be read");
+        // A quote inside of a literal does not end it.
+        let source = source.replace("\\\"", "\u{1}");
         let openings = source.match_indices("\"-- ");
         statements.extend(openings.map(|(at, _)| {
             let text = &source[at + 1..];
-            text[..text.find('"').expect("a literal ends")].to_owned()
+            text[..text.find('"').expect("a literal ends")].replace('\u{1}', "\"")
         }));
     }
     statements
@@ -43,7 +47,7 @@ async fn all_plans() -> Vec<(String, Vec<String>)> {
         .await
         .expect("the file opens");
     let mut plans = Vec::new();
-    for statement in statements() {
+    for statement in statements("sqlite") {
         let steps = plan(&mut conn, &statement).await;
         plans.push((statement, steps));
     }
