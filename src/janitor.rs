@@ -55,14 +55,7 @@ impl Janitor {
 
     /// Frees lapsed claims, as the leader that `fence` names; whoever calls has the planner look if any were freed.
     pub async fn rescue(&self, rules: &RescueRules, fence: Option<Fence>) -> Result<Rescued, StoreError> {
-        self.leading(fence).rescue(rules, RESCUE).await
-    }
-
-    fn leading(&self, fence: Option<Fence>) -> Arc<dyn Store> {
-        match fence {
-            Some(fence) => Arc::clone(&self.store).fenced(fence),
-            None => Arc::clone(&self.store),
-        }
+        Arc::clone(&self.store).fenced(fence).rescue(rules, RESCUE).await
     }
 
     /// Deletes what is older than it must be kept, but not all of it if it is much; as the leader that `fence` names.
@@ -72,7 +65,7 @@ impl Janitor {
         now: DateTime<Utc>,
         fence: Option<Fence>,
     ) -> Result<Purged, StoreError> {
-        let store = self.leading(fence);
+        let store = Arc::clone(&self.store).fenced(fence);
         let before = |age| now.checked_sub_signed(TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX));
         let retention = Retention {
             history_before: before(config.history).unwrap_or(DateTime::<Utc>::MIN_UTC),

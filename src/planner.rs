@@ -99,10 +99,7 @@ impl Planner {
         if hands.0.is_empty() {
             hands.0.push(self.own());
         }
-        let leading = match fence {
-            Some(fence) => Arc::clone(&self.store).fenced(fence),
-            None => Arc::clone(&self.store),
-        };
+        let leading = Arc::clone(&self.store).fenced(fence);
         let window = TimeDelta::from_std(window).unwrap_or(TimeDelta::MAX);
         let now = self.store.now().await?;
         let until = now.checked_add_signed(window).unwrap_or(DateTime::<Utc>::MAX_UTC);

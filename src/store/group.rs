@@ -12,6 +12,8 @@ use crate::store::EventCopy;
 use crate::store::Group;
 use crate::store::Owner;
 use crate::store::StoreError;
+use crate::store::value::Value;
+use crate::store::value::Values;
 use crate::trigger::OwnerId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
@@ -111,4 +113,23 @@ pub fn again(complaint: &StoreError) -> StoreError {
         },
         other => StoreError::Failed(other.to_string()),
     }
+}
+
+/// Rows by group.
+pub fn grouped<R: Values, T>(
+    rows: &[R],
+    read: impl Fn(&R) -> Result<T, StoreError>,
+) -> Result<ByGroup<T>, StoreError> {
+    let mut groups = ByGroup::new();
+    for row in rows {
+        let (owner, uid) = (String::of(row, "owner")?, String::of(row, "event_uid")?);
+        let key = (OwnerId(owner), uid);
+        let group = groups.entry(key).or_insert(Ok(Vec::new()));
+        match (group.as_mut(), read(row)) {
+            (Ok(members), Ok(member)) => members.push(member),
+            (Ok(_), Err(complaint)) => *group = Err(complaint),
+            (Err(_), _) => {}
+        }
+    }
+    Ok(groups)
 }

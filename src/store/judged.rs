@@ -24,6 +24,9 @@ use crate::store::ending::Ending;
 use crate::store::group;
 use crate::store::group::ByGroup;
 use crate::store::group::GroupKey;
+use crate::store::row;
+use crate::store::row::Columns;
+use crate::store::value::Values;
 use crate::trigger::AttemptToken;
 use crate::trigger::NewTrigger;
 use crate::trigger::OwnerId;
@@ -51,6 +54,13 @@ pub struct Attempt {
 
 /// A trigger, and its wish where that is not gone.
 pub type Owed = (Trigger, Option<Alarm>);
+
+/// A wish that cannot be read spoils its trigger: to take it for gone would end its series without a word.
+pub fn owed<R: Values>(row: &R) -> Result<Owed, StoreError> {
+    let wished: bool = Columns::new("alarm_trigger", "id", row).value("wished")?;
+    let alarm = wished.then(|| row::alarm(row)).transpose()?;
+    Ok((row::trigger(row)?, alarm))
+}
 
 /// From when on hand-overs matter of the groups of these triggers. Only a series goes on: nobody asks what was handed
 /// over after the last firing.
@@ -179,5 +189,15 @@ impl Judged {
             missed: self.missed,
             claimed,
         }
+    }
+}
+
+impl FireCheck {
+    /// Adds what a fire-check of further claims did.
+    pub(super) fn add(&mut self, other: Self) {
+        self.granted.extend(other.granted);
+        self.concluded.extend(other.concluded);
+        self.missed.extend(other.missed);
+        self.claimed.extend(other.claimed);
     }
 }

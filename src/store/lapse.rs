@@ -6,7 +6,10 @@ use chrono::DateTime;
 use chrono::Utc;
 
 use crate::store::RescueRules;
+use crate::store::StoreError;
 use crate::store::ending::Ending;
+use crate::store::row::Columns;
+use crate::store::value::Values;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::State;
@@ -42,6 +45,31 @@ pub enum Lapse {
     Retry,
     /// Recorded: nobody knows how the attempt ended.
     InDoubt,
+}
+
+/// Reads what a claim looks like.
+pub fn held<R: Values>(row: &R) -> Result<Held, StoreError> {
+    let columns = Columns::new("alarm_trigger", "id", row);
+    let due_at = columns.instant("due_at")?;
+    let started = columns.instant_if_any("attempt_started")?;
+    let (state, token) = (
+        columns.name("state")?,
+        columns.value::<Option<i64>>("attempt_token")?,
+    );
+    if state == State::Sending && token.is_none() {
+        return Err(columns.corrupt("attempt_token", "an attempt is under way without one"));
+    }
+    let latest = [columns.instant_if_any("processed")?, started];
+    Ok(Held {
+        id: columns.id()?,
+        state,
+        channel: columns.name("channel")?,
+        withdrawn: columns.value("withdrawn")?,
+        token: token.map(AttemptToken),
+        since: latest.into_iter().flatten().fold(due_at, DateTime::max),
+        started,
+        beat: columns.instant_if_any("beat_at")?,
+    })
 }
 
 /// Whether a claim has lapsed by `now`.

@@ -713,8 +713,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn remember(&self, name: &str, value: &str) -> Result<(), StoreError>;
 
     /// The same store for a leader: each of its transactions shows `fence` and fails once there is a later one. Where
-    /// there is one process, nothing is fenced.
-    fn fenced(self: Arc<Self>, fence: Fence) -> Arc<dyn Store>;
+    /// there is one process, there is no fence.
+    fn fenced(self: Arc<Self>, fence: Option<Fence>) -> Arc<dyn Store>;
 
     /// Waits for what is under way and lets go of the database. Nothing can be asked afterwards.
     async fn close(&self);

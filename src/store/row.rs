@@ -9,6 +9,7 @@ use chrono::Utc;
 use serde::Serialize;
 
 use crate::store::Alarm;
+use crate::store::Backlog;
 use crate::store::Claimed;
 use crate::store::Delivery;
 use crate::store::EventCopy;
@@ -19,6 +20,7 @@ use crate::store::OutboxEntry;
 use crate::store::Owner;
 use crate::store::StoreError;
 use crate::store::Version;
+use crate::store::Withdrawn;
 use crate::store::value::Value;
 use crate::store::value::Values;
 use crate::trigger::AlarmIdentity;
@@ -27,6 +29,7 @@ use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::Place;
 use crate::trigger::SessionId;
+use crate::trigger::State;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
@@ -197,6 +200,17 @@ pub fn claimed<R: Values>(row: &R) -> Result<Claimed, StoreError> {
     })
 }
 
+/// Reads what the holder of a withdrawn trigger is told from a row of `alarm_trigger`.
+pub fn withdrawn<R: Values>(row: &R) -> Result<Withdrawn, StoreError> {
+    let columns = Columns::new("alarm_trigger", "id", row);
+    Ok(Withdrawn {
+        id: columns.id()?,
+        due_at: columns.instant("due_at")?,
+        channel: columns.name("channel")?,
+        session: columns.value::<Option<i64>>("session")?.map(SessionId),
+    })
+}
+
 /// Reads a row of `alarm`.
 pub fn alarm<R: Values>(row: &R) -> Result<Alarm, StoreError> {
     let columns = Columns::new("alarm", "event_uid", row);
@@ -267,6 +281,30 @@ pub fn delivery<R: Values>(row: &R) -> Result<Delivery, StoreError> {
         handed_over_at: columns.instant_if_any("handed_over_at")?,
         recorded_at: columns.instant("recorded_at")?,
     })
+}
+
+/// Adds up the rows of the due index, counted by state and by whether they are due within the horizon and past due.
+pub fn backlog<R: Values>(rows: &[R], oldest_due: Option<DateTime<Utc>>) -> Result<Backlog, StoreError> {
+    let mut backlog = Backlog {
+        oldest_due,
+        ..Backlog::default()
+    };
+    for row in rows {
+        let columns = Columns::new("alarm_trigger", "state", row);
+        let count: u64 = columns.number("rows")?;
+        let planned = columns.name::<State>("state")? == State::Planned;
+        if columns.value("in_time")? {
+            *(if planned {
+                &mut backlog.planned
+            } else {
+                &mut backlog.claimed
+            }) += count;
+        }
+        if columns.value("past")? {
+            backlog.overdue += count;
+        }
+    }
+    Ok(backlog)
 }
 
 /// Reads a row of `session`.

@@ -1,5 +1,8 @@
 //! What a settle is going to write, decided before anything is written.
 
+use std::collections::HashMap;
+use std::collections::HashSet;
+
 use chrono::DateTime;
 use chrono::Utc;
 
@@ -8,8 +11,11 @@ use crate::store::Claimed;
 use crate::store::KeptMessage;
 use crate::store::Settled;
 use crate::store::Settlement;
+use crate::store::StoreError;
 use crate::store::ending::Ending;
+use crate::store::row::Columns;
 use crate::store::row::millis;
+use crate::store::value::Values;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
@@ -30,6 +36,61 @@ pub struct Held {
     pub due_at: DateTime<Utc>,
     /// An earlier attempt, taken for lost, said meanwhile that it was handed over.
     pub handed_over: bool,
+}
+
+/// Reads what a settlement needs to know of its trigger.
+pub fn read<R: Values>(row: &R, handed_over: bool) -> Result<Held, StoreError> {
+    let columns = Columns::new("alarm_trigger", "id", row);
+    Ok(Held {
+        state: columns.name("state")?,
+        channel: columns.name("channel")?,
+        generation: columns.value("generation")?,
+        session: columns.value::<Option<i64>>("session")?.map(SessionId),
+        token: columns.value::<Option<i64>>("attempt_token")?.map(AttemptToken),
+        withdrawn: columns.value("withdrawn")?,
+        due_at: columns.instant("due_at")?,
+        handed_over,
+    })
+}
+
+/// How many settlements come before one names a trigger again: the second must see what became of the first.
+pub fn distinct(settlements: &[Settlement]) -> usize {
+    let mut seen = HashSet::new();
+    let distinct = settlements
+        .iter()
+        .take_while(|settlement| seen.insert(settlement.id));
+    distinct.count()
+}
+
+/// The settlement without what the other side said, which may be what cannot be written.
+pub fn bare(settlement: &Settlement) -> Settlement {
+    let mut bare = settlement.clone();
+    match &mut bare.end {
+        AttemptEnd::Done { detail, kept, .. } => {
+            detail.clear();
+            *kept = None;
+        }
+        AttemptEnd::Retry { error, .. } => error.clear(),
+    }
+    bare
+}
+
+/// What is to be written of a batch that names no trigger twice, and what each settlement is told.
+pub fn plan<'s>(
+    batch: &'s [Settlement],
+    held: &HashMap<TriggerId, Result<Held, ()>>,
+    now: DateTime<Utc>,
+) -> (Plan<'s>, Vec<Settled>) {
+    let mut plan = Plan::default();
+    let settled = batch
+        .iter()
+        .map(|settlement| match held.get(&settlement.id) {
+            Some(Ok(held)) => plan.settle(settlement, held, now),
+            Some(Err(())) => plan.settle_unreadable(settlement, now),
+            None => plan.settle_gone(settlement, now),
+        })
+        .collect();
+    (plan, settled)
 }
 
 /// What is to be written.

@@ -4,7 +4,6 @@
 use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
-use sqlx::postgres::PgRow;
 
 use crate::store::Acceptance;
 use crate::store::Alarm;
@@ -22,10 +21,10 @@ use crate::store::postgres::columns::Wishes;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::columns::ids;
 use crate::store::postgres::ledger;
+use crate::store::row;
 use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::trigger::NewTrigger;
-use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
 
@@ -149,17 +148,7 @@ async fn withdraw(conn: &mut PgConnection, withdrawn: &[TriggerId]) -> Result<Ve
     .fetch_all(conn)
     .await?;
     rows.extend(marked);
-    rows.iter().map(read_withdrawn).collect()
-}
-
-fn read_withdrawn(row: &PgRow) -> Result<Withdrawn, StoreError> {
-    let columns = Columns::new("alarm_trigger", "id", row);
-    Ok(Withdrawn {
-        id: columns.id()?,
-        due_at: columns.instant("due_at")?,
-        channel: columns.name("channel")?,
-        session: columns.value::<Option<i64>>("session")?.map(SessionId),
-    })
+    rows.iter().map(row::withdrawn).collect()
 }
 
 async fn adjust(

@@ -10,7 +10,6 @@ use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
 use sqlx::Row;
-use sqlx::postgres::PgRow;
 
 use crate::store::Claimed;
 use crate::store::FireCheck;
@@ -112,7 +111,7 @@ async fn mine(
     let claimed: HashMap<TriggerId, &Claimed> = claims.iter().map(|claim| (claim.id, claim)).collect();
     let mut mine = Vec::with_capacity(rows.len());
     for row in &rows {
-        match owed(row) {
+        match judged::owed(row) {
             Ok(owed) if is_as_claimed(&owed, &claimed) => mine.push(owed),
             Ok(_) => {}
             Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, attempt.now).await?,
@@ -125,13 +124,6 @@ fn is_as_claimed((trigger, _): &Owed, claimed: &HashMap<TriggerId, &Claimed>) ->
     claimed.get(&trigger.id).is_some_and(|claim| {
         claim.generation == trigger.generation && millis(claim.due_at) == millis(trigger.due_at)
     })
-}
-
-/// A wish that cannot be read spoils its trigger: to take it for gone would end its series without a word.
-fn owed(row: &PgRow) -> Result<Owed, StoreError> {
-    let wished: bool = row.try_get("wished")?;
-    let alarm = wished.then(|| row::alarm(row)).transpose()?;
-    Ok((row::trigger(row)?, alarm))
 }
 
 /// What surrounds triggers.

@@ -7,7 +7,6 @@ use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
 use sqlx::Row;
-use sqlx::postgres::PgRow;
 
 use crate::store::Alarm;
 use crate::store::EventCopy;
@@ -18,6 +17,7 @@ use crate::store::group::ByGroup;
 use crate::store::group::GroupKey;
 use crate::store::group::Rows;
 use crate::store::group::Unreadable;
+use crate::store::group::grouped;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::ledger;
 use crate::store::row;
@@ -174,21 +174,4 @@ pub async fn handed_over(
 
 fn columns<'k>(keys: impl Iterator<Item = &'k GroupKey>) -> (Vec<&'k str>, Vec<&'k str>) {
     keys.map(|(owner, uid)| (owner.0.as_str(), uid.as_str())).unzip()
-}
-
-fn grouped<T>(
-    rows: &[PgRow],
-    read: impl Fn(&PgRow) -> Result<T, StoreError>,
-) -> Result<ByGroup<T>, StoreError> {
-    let mut groups = ByGroup::new();
-    for row in rows {
-        let key = (OwnerId(row.try_get("owner")?), row.try_get("event_uid")?);
-        let group = groups.entry(key).or_insert(Ok(Vec::new()));
-        match (group.as_mut(), read(row)) {
-            (Ok(members), Ok(member)) => members.push(member),
-            (Ok(_), Err(complaint)) => *group = Err(complaint),
-            (Err(_), _) => {}
-        }
-    }
-    Ok(groups)
 }

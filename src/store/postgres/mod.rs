@@ -30,7 +30,6 @@ mod upkeep;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +76,7 @@ use crate::store::page::Page;
 use crate::store::postgres::changes::Batch;
 use crate::store::postgres::changes::Terms;
 use crate::store::postgres::transaction::Tries;
+use crate::store::settling;
 use crate::trigger::AttemptToken;
 use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
@@ -379,11 +379,7 @@ impl Store for PostgresStore {
         let mut settled = Vec::with_capacity(settlements.len());
         let mut rest = settlements;
         while !rest.is_empty() {
-            let mut seen = HashSet::new();
-            let length = rest
-                .iter()
-                .take_while(|settlement| seen.insert(settlement.id))
-                .count();
+            let length = settling::distinct(rest);
             let (batch, later) = rest.split_at(length);
             settled.extend(self.settle_distinct(batch).await?);
             rest = later;
@@ -426,11 +422,11 @@ impl Store for PostgresStore {
         in_transaction!(self, |tx, _| upkeep::remember(tx, name, value))
     }
 
-    fn fenced(self: Arc<Self>, fence: Fence) -> Arc<dyn Store> {
+    fn fenced(self: Arc<Self>, fence: Option<Fence>) -> Arc<dyn Store> {
         Arc::new(Self {
             pool: self.pool.clone(),
             time: self.time.clone(),
-            fence: Some(fence),
+            fence,
         })
     }
 

@@ -16,7 +16,6 @@ use crate::store::postgres::columns::cut;
 use crate::store::row;
 use crate::store::row::Columns;
 use crate::trigger::OwnerId;
-use crate::trigger::State;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
 
@@ -148,26 +147,7 @@ pub async fn backlog(
     .bind(i64::from(limit))
     .fetch_all(&mut *conn)
     .await?;
-    let mut backlog = Backlog {
-        oldest_due: oldest_due(conn).await?,
-        ..Backlog::default()
-    };
-    for row in &rows {
-        let columns = Columns::new("alarm_trigger", "state", row);
-        let count: u64 = columns.number("rows")?;
-        let planned = columns.name::<State>("state")? == State::Planned;
-        if columns.value("in_time")? {
-            *(if planned {
-                &mut backlog.planned
-            } else {
-                &mut backlog.claimed
-            }) += count;
-        }
-        if columns.value("past")? {
-            backlog.overdue += count;
-        }
-    }
-    Ok(backlog)
+    row::backlog(&rows, oldest_due(conn).await?)
 }
 
 async fn oldest_due(conn: &mut PgConnection) -> Result<Option<DateTime<Utc>>, StoreError> {

@@ -17,11 +17,8 @@ use crate::store::lapse::Lapse;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::columns::ids;
 use crate::store::postgres::ledger;
-use crate::store::row::Columns;
 use crate::store::row::all;
-use crate::trigger::AttemptToken;
 use crate::trigger::SessionId;
-use crate::trigger::State;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Reason;
 
@@ -49,7 +46,7 @@ pub async fn rescue(
     .await?;
     let suspects = head
         .iter()
-        .filter(|row| held(row).map_or(true, |held| lapse::lapse(&held, rules, now) != Lapse::Not));
+        .filter(|row| lapse::held(*row).map_or(true, |held| lapse::lapse(&held, rules, now) != Lapse::Not));
     let suspects: Vec<Vec<u8>> = suspects.map(|row| row.try_get("id")).collect::<Result<_, _>>()?;
     let rows = locked(conn, suspects).await?;
     let rescued = put_right(conn, &rows, |held| lapse::lapse(held, rules, now), now).await?;
@@ -133,30 +130,6 @@ async fn locked(conn: &mut PgConnection, suspects: Vec<Vec<u8>>) -> Result<Vec<P
     Ok(rows)
 }
 
-fn held(row: &PgRow) -> Result<Held, StoreError> {
-    let columns = Columns::new("alarm_trigger", "id", row);
-    let due_at = columns.instant("due_at")?;
-    let started = columns.instant_if_any("attempt_started")?;
-    let (state, token) = (
-        columns.name("state")?,
-        columns.value::<Option<i64>>("attempt_token")?,
-    );
-    if state == State::Sending && token.is_none() {
-        return Err(columns.corrupt("attempt_token", "an attempt is under way without one"));
-    }
-    let latest = [columns.instant_if_any("processed")?, started];
-    Ok(Held {
-        id: columns.id()?,
-        state,
-        channel: columns.name("channel")?,
-        withdrawn: columns.value("withdrawn")?,
-        token: token.map(AttemptToken),
-        since: latest.into_iter().flatten().fold(due_at, DateTime::max),
-        started,
-        beat: columns.instant_if_any("beat_at")?,
-    })
-}
-
 /// Judges locked rows and moves those that lapsed.
 async fn put_right(
     conn: &mut PgConnection,
@@ -166,7 +139,7 @@ async fn put_right(
 ) -> Result<Rescued, StoreError> {
     let mut lapsed = Vec::new();
     for row in rows {
-        match held(row) {
+        match lapse::held(row) {
             Ok(held) => lapsed.push((held, judge(&held))),
             Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?,
         }

@@ -8,7 +8,6 @@ use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
 use sqlx::Row;
-use sqlx::postgres::PgRow;
 
 use crate::store::KeptMessage;
 use crate::store::Settled;
@@ -21,10 +20,9 @@ use crate::store::postgres::ledger;
 use crate::store::postgres::sessions;
 use crate::store::row::Columns;
 use crate::store::row::all;
+use crate::store::settling;
 use crate::store::settling::Held;
-use crate::store::settling::Plan;
 use crate::store::settling::Retry;
-use crate::trigger::AttemptToken;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
 
@@ -35,15 +33,7 @@ pub async fn settle(
     now: DateTime<Utc>,
 ) -> Result<Vec<Settled>, StoreError> {
     let held = held(conn, batch, now).await?;
-    let mut plan = Plan::default();
-    let settled = batch
-        .iter()
-        .map(|settlement| match held.get(&settlement.id) {
-            Some(Ok(held)) => plan.settle(settlement, held, now),
-            Some(Err(())) => plan.settle_unreadable(settlement, now),
-            None => plan.settle_gone(settlement, now),
-        })
-        .collect();
+    let (plan, settled) = settling::plan(batch, &held, now);
     ledger::record_endings(conn, &plan.endings, now).await?;
     ledger::improve(conn, &plan.improvements, now).await?;
     ledger::delete_sending(conn, &plan.ended).await?;
@@ -71,7 +61,7 @@ async fn held(
     let mut held = HashMap::with_capacity(rows.len());
     for row in &rows {
         let id = Columns::new("alarm_trigger", "id", row).id()?;
-        let read = match read(row, handed_over.contains(&id)) {
+        let read = match settling::read(row, handed_over.contains(&id)) {
             Ok(read) => Ok(read),
             Err(complaint) => {
                 ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?;
@@ -96,20 +86,6 @@ async fn handed_over(conn: &mut PgConnection, batch: &[Settlement]) -> Result<Ve
     rows.iter()
         .map(|row| Columns::new("delivery", "id", row).id())
         .collect()
-}
-
-fn read(row: &PgRow, handed_over: bool) -> Result<Held, StoreError> {
-    let columns = Columns::new("alarm_trigger", "id", row);
-    Ok(Held {
-        state: columns.name("state")?,
-        channel: columns.name("channel")?,
-        generation: columns.value("generation")?,
-        session: columns.value::<Option<i64>>("session")?.map(SessionId),
-        token: columns.value::<Option<i64>>("attempt_token")?.map(AttemptToken),
-        withdrawn: columns.value("withdrawn")?,
-        due_at: columns.instant("due_at")?,
-        handed_over,
-    })
 }
 
 async fn delete_overtaken(conn: &mut PgConnection, overtaken: &[TriggerId]) -> Result<(), StoreError> {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use tracing::error;
 
-use crate::store::AttemptEnd;
 use crate::store::Claimed;
 use crate::store::FireCheck;
 use crate::store::Judge;
@@ -19,6 +18,7 @@ use crate::store::postgres::fire;
 use crate::store::postgres::ledger;
 use crate::store::postgres::settle;
 use crate::store::postgres::transaction::Tries;
+use crate::store::settling;
 use crate::trigger::AttemptToken;
 use crate::trigger::SessionId;
 
@@ -45,12 +45,7 @@ impl PostgresStore {
         for claim in claims {
             let alone = std::slice::from_ref(claim);
             match in_transaction!(self, |tx, now| fire::fire_check(tx, alone, attempt(now), judge)) {
-                Ok(checked) => {
-                    sum.granted.extend(checked.granted);
-                    sum.concluded.extend(checked.concluded);
-                    sum.missed.extend(checked.missed);
-                    sum.claimed.extend(checked.claimed);
-                }
+                Ok(checked) => sum.add(checked),
                 Err(cause) if cause.is_poison() => self.set_aside(claim, session, &cause).await?,
                 Err(cause) => return Err(cause),
             }
@@ -86,7 +81,7 @@ impl PostgresStore {
     /// One settlement; where even that fails, the bare outcome without what the other side sent; where that fails too,
     /// the row is left for the rescue.
     async fn settle_alone(&self, settlement: &Settlement) -> Result<Settled, StoreError> {
-        for attempt in [settlement.clone(), bare(settlement)] {
+        for attempt in [settlement.clone(), settling::bare(settlement)] {
             let attempt = std::slice::from_ref(&attempt);
             match in_transaction!(self, |tx, now| settle::settle(tx, attempt, now)) {
                 Ok(settled) => return Ok(settled.first().copied().unwrap_or(Settled::Lost)),
@@ -98,16 +93,4 @@ impl PostgresStore {
         }
         Ok(Settled::Poisoned)
     }
-}
-
-fn bare(settlement: &Settlement) -> Settlement {
-    let mut bare = settlement.clone();
-    match &mut bare.end {
-        AttemptEnd::Done { detail, kept, .. } => {
-            detail.clear();
-            *kept = None;
-        }
-        AttemptEnd::Retry { error, .. } => error.clear(),
-    }
-    bare
 }

@@ -4,7 +4,6 @@
 use chrono::DateTime;
 use chrono::Utc;
 use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
 
 use crate::store::Acceptance;
 use crate::store::Alarm;
@@ -16,6 +15,7 @@ use crate::store::NearClaim;
 use crate::store::StoreError;
 use crate::store::Withdrawn;
 use crate::store::decided;
+use crate::store::row;
 use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::store::row::list;
@@ -24,7 +24,6 @@ use crate::store::sqlite::claims;
 use crate::store::sqlite::ledger;
 use crate::trigger::NewTrigger;
 use crate::trigger::Place;
-use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
 
@@ -159,17 +158,7 @@ async fn withdraw(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Result<Vec<
     .fetch_all(conn)
     .await?;
     rows.extend(marked);
-    rows.iter().map(withdrawn).collect()
-}
-
-fn withdrawn(row: &SqliteRow) -> Result<Withdrawn, StoreError> {
-    let columns = Columns::new("alarm_trigger", "id", row);
-    Ok(Withdrawn {
-        id: columns.id()?,
-        due_at: columns.instant("due_at")?,
-        channel: columns.name("channel")?,
-        session: columns.value::<Option<i64>>("session")?.map(SessionId),
-    })
+    rows.iter().map(row::withdrawn).collect()
 }
 
 async fn adjust(

@@ -11,7 +11,6 @@ use chrono::Utc;
 use sqlx::Connection;
 use sqlx::Row;
 use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
 use tracing::error;
 
 use crate::store::Claimed;
@@ -57,12 +56,7 @@ pub async fn fire_check(
     let mut sum = FireCheck::default();
     for claim in claims {
         match in_savepoint(conn, std::slice::from_ref(claim), attempt, judge).await {
-            Ok(checked) => {
-                sum.granted.extend(checked.granted);
-                sum.concluded.extend(checked.concluded);
-                sum.missed.extend(checked.missed);
-                sum.claimed.extend(checked.claimed);
-            }
+            Ok(checked) => sum.add(checked),
             Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
             Err(cause) => ledger::set_aside(conn, &claim.id.0, &cause, attempt.now).await?,
         }
@@ -131,20 +125,13 @@ async fn mine(
     let mut mine = Vec::with_capacity(rows.len());
     let mut seen = HashSet::with_capacity(rows.len());
     for row in &rows {
-        match owed(row) {
+        match judged::owed(row) {
             Ok(owed) if seen.insert(owed.0.id) => mine.push(owed),
             Ok(_) => {}
             Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, attempt.now).await?,
         }
     }
     Ok(mine)
-}
-
-/// A wish that cannot be read spoils its trigger: to take it for gone would end its series without a word.
-fn owed(row: &SqliteRow) -> Result<Owed, StoreError> {
-    let wished: bool = row.try_get("wished")?;
-    let alarm = wished.then(|| row::alarm(row)).transpose()?;
-    Ok((row::trigger(row)?, alarm))
 }
 
 /// What surrounds triggers.

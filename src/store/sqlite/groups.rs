@@ -7,7 +7,6 @@ use chrono::DateTime;
 use chrono::Utc;
 use sqlx::Row;
 use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
 
 use crate::store::Alarm;
 use crate::store::EventCopy;
@@ -18,6 +17,7 @@ use crate::store::group::ByGroup;
 use crate::store::group::GroupKey;
 use crate::store::group::Rows;
 use crate::store::group::Unreadable;
+use crate::store::group::grouped;
 use crate::store::row;
 use crate::store::row::Columns;
 use crate::store::row::list;
@@ -160,21 +160,4 @@ fn listed(keys: &BTreeSet<GroupKey>) -> String {
         .map(|(owner, uid)| (owner.0.as_str(), uid.as_str()))
         .collect();
     list(&keys)
-}
-
-fn grouped<T>(
-    rows: &[SqliteRow],
-    read: impl Fn(&SqliteRow) -> Result<T, StoreError>,
-) -> Result<ByGroup<T>, StoreError> {
-    let mut groups = ByGroup::new();
-    for row in rows {
-        let key = (OwnerId(row.try_get("owner")?), row.try_get("event_uid")?);
-        let group = groups.entry(key).or_insert(Ok(Vec::new()));
-        match (group.as_mut(), read(row)) {
-            (Ok(members), Ok(member)) => members.push(member),
-            (Ok(_), Err(complaint)) => *group = Err(complaint),
-            (Err(_), _) => {}
-        }
-    }
-    Ok(groups)
 }

@@ -361,7 +361,7 @@ impl Store for SqliteStore {
         Ok(())
     }
 
-    fn fenced(self: Arc<Self>, _fence: Fence) -> Arc<dyn Store> {
+    fn fenced(self: Arc<Self>, _fence: Option<Fence>) -> Arc<dyn Store> {
         self
     }
 

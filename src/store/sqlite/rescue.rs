@@ -5,7 +5,6 @@ use chrono::DateTime;
 use chrono::Utc;
 use sqlx::Row;
 use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
 
 use crate::store::RescueRules;
 use crate::store::Rescued;
@@ -13,14 +12,11 @@ use crate::store::StoreError;
 use crate::store::lapse;
 use crate::store::lapse::Held;
 use crate::store::lapse::Lapse;
-use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::store::row::list;
 use crate::store::row::millis;
 use crate::store::sqlite::ledger;
-use crate::trigger::AttemptToken;
 use crate::trigger::SessionId;
-use crate::trigger::State;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Reason;
 
@@ -50,7 +46,7 @@ pub async fn rescue(
     .await?;
     let mut lapsed = Vec::new();
     for row in &rows {
-        match held(row) {
+        match lapse::held(row) {
             Ok(held) => lapsed.push((held, lapse::lapse(&held, rules, now))),
             Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?,
         }
@@ -103,36 +99,12 @@ pub async fn take_over(
     .await?;
     let mut lapsed = Vec::new();
     for row in &rows {
-        match held(row) {
+        match lapse::held(row) {
             Ok(held) => lapsed.push((held, lapse::stopped(&held, rules))),
             Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?,
         }
     }
     put_right(conn, &lapsed, now).await
-}
-
-fn held(row: &SqliteRow) -> Result<Held, StoreError> {
-    let columns = Columns::new("alarm_trigger", "id", row);
-    let due_at = columns.instant("due_at")?;
-    let started = columns.instant_if_any("attempt_started")?;
-    let (state, token) = (
-        columns.name("state")?,
-        columns.value::<Option<i64>>("attempt_token")?,
-    );
-    if state == State::Sending && token.is_none() {
-        return Err(columns.corrupt("attempt_token", "an attempt is under way without one"));
-    }
-    let latest = [columns.instant_if_any("processed")?, started];
-    Ok(Held {
-        id: columns.id()?,
-        state,
-        channel: columns.name("channel")?,
-        withdrawn: columns.value("withdrawn")?,
-        token: token.map(AttemptToken),
-        since: latest.into_iter().flatten().fold(due_at, DateTime::max),
-        started,
-        beat: columns.instant_if_any("beat_at")?,
-    })
 }
 
 async fn put_right(

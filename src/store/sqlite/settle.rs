@@ -2,7 +2,6 @@
 //! fail, every settlement is tried alone, so that one row that cannot be written does not hold up the others.
 
 use std::collections::HashMap;
-use std::collections::HashSet;
 
 use chrono::DateTime;
 use chrono::Utc;
@@ -11,7 +10,6 @@ use sqlx::Row;
 use sqlx::SqliteConnection;
 use tracing::error;
 
-use crate::store::AttemptEnd;
 use crate::store::KeptMessage;
 use crate::store::Settled;
 use crate::store::Settlement;
@@ -21,12 +19,12 @@ use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::store::row::list;
 use crate::store::row::millis;
+use crate::store::settling;
 use crate::store::settling::Held;
 use crate::store::settling::Plan;
 use crate::store::settling::Retry;
 use crate::store::sqlite::ledger;
 use crate::store::sqlite::sessions;
-use crate::trigger::AttemptToken;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
 
@@ -39,11 +37,7 @@ pub async fn settle(
     let mut settled = Vec::with_capacity(settlements.len());
     let mut rest = settlements;
     while !rest.is_empty() {
-        let mut seen = HashSet::new();
-        let length = rest
-            .iter()
-            .take_while(|settlement| seen.insert(settlement.id))
-            .count();
+        let length = settling::distinct(rest);
         let (batch, later) = rest.split_at(length);
         settled.extend(settle_distinct(conn, batch, now).await?);
         rest = later;
@@ -75,7 +69,7 @@ async fn settle_alone(
     settlement: &Settlement,
     now: DateTime<Utc>,
 ) -> Result<Settled, StoreError> {
-    for attempt in [settlement.clone(), bare(settlement)] {
+    for attempt in [settlement.clone(), settling::bare(settlement)] {
         match in_savepoint(conn, std::slice::from_ref(&attempt), now).await {
             Ok(settled) => return Ok(settled.first().copied().unwrap_or(Settled::Lost)),
             Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),
@@ -83,18 +77,6 @@ async fn settle_alone(
         }
     }
     Ok(Settled::Poisoned)
-}
-
-fn bare(settlement: &Settlement) -> Settlement {
-    let mut bare = settlement.clone();
-    match &mut bare.end {
-        AttemptEnd::Done { detail, kept, .. } => {
-            detail.clear();
-            *kept = None;
-        }
-        AttemptEnd::Retry { error, .. } => error.clear(),
-    }
-    bare
 }
 
 async fn in_savepoint(
@@ -114,15 +96,7 @@ async fn write(
     now: DateTime<Utc>,
 ) -> Result<Vec<Settled>, StoreError> {
     let held = held(conn, batch, now).await?;
-    let mut plan = Plan::default();
-    let settled = batch
-        .iter()
-        .map(|settlement| match held.get(&settlement.id) {
-            Some(Ok(held)) => plan.settle(settlement, held, now),
-            Some(Err(())) => plan.settle_unreadable(settlement, now),
-            None => plan.settle_gone(settlement, now),
-        })
-        .collect();
+    let (plan, settled) = settling::plan(batch, &held, now);
     carry_out(conn, &plan, now).await?;
     Ok(settled)
 }
@@ -147,7 +121,7 @@ async fn held(
     let mut held = HashMap::with_capacity(rows.len());
     for row in &rows {
         let columns = Columns::new("alarm_trigger", "id", row);
-        let read = match read(&columns) {
+        let read = match settling::read(row, columns.value("handed_over")?) {
             Ok(read) => Ok(read),
             Err(complaint) => {
                 ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?;
@@ -157,19 +131,6 @@ async fn held(
         held.insert(columns.id()?, read);
     }
     Ok(held)
-}
-
-fn read(columns: &Columns<'_>) -> Result<Held, StoreError> {
-    Ok(Held {
-        state: columns.name("state")?,
-        channel: columns.name("channel")?,
-        generation: columns.value("generation")?,
-        session: columns.value::<Option<i64>>("session")?.map(SessionId),
-        token: columns.value::<Option<i64>>("attempt_token")?.map(AttemptToken),
-        withdrawn: columns.value("withdrawn")?,
-        due_at: columns.instant("due_at")?,
-        handed_over: columns.value("handed_over")?,
-    })
 }
 
 async fn carry_out(
