@@ -144,7 +144,8 @@ impl Planner {
         }
     }
 
-    /// Tells what the session holds that is due about now. Whoever calls this more often than every 15 s misses none.
+    /// Tells what the session holds that is due about now. Called at least every 15 s it misses none, but what was claimed
+    /// when it was overdue for longer: that is freed in the end for being overdue.
     pub async fn find_held(&self) -> Result<(), StoreError> {
         let now = self.store.now().await?;
         let until = now + BEFORE_DUE;

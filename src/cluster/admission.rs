@@ -180,10 +180,14 @@ impl Member {
             .await?;
         }
         for gone in replaced {
-            let _ = self
+            let forgotten = self
                 .arbiter
                 .ask(|registry| async move { registry.forget(gone).await })
                 .await;
+            if let Err(error) = forgotten {
+                // It is no member any more; its number stays on the list of whom to ask.
+                tracing::warn!(node = gone, %error, "a node that was replaced is still numbered");
+            }
         }
         Ok(())
     }

@@ -162,7 +162,7 @@ impl Member {
         }
         self.quiet.store(false, Ordering::Release);
         if is_alone {
-            // Nobody else could win: there is nothing to wait for.
+            // Nobody else could win: there is nothing to wait for. It fails only with Raft itself, which is watched.
             let _ = self.raft.trigger().elect(false).await;
         }
         loop {

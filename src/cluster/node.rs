@@ -157,6 +157,7 @@ impl Cluster {
     }
 }
 
+/// The cluster's thread. Whoever waits for the start may have gone: then there is nobody to tell.
 fn on_its_own(config: Config, parts: Parts, home: Handle, started: oneshot::Sender<Started>, ends: Ends) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -65,6 +65,7 @@ impl Member {
         self.stopping.store(true, Ordering::Release);
         self.hand_over().await;
         self.grant(None);
+        // An error says that it has ended already.
         let _ = self.raft.shutdown().await;
     }
 }

@@ -83,7 +83,7 @@ pub struct PlanMark(pub i64);
 pub struct Replaced {
     /// The owner before; none if they are new.
     pub before: Option<Owner>,
-    /// Where zone or addresses changed: what must be planned again.
+    /// What must be planned again, since zone or addresses changed now or before.
     pub to_plan: Option<PlanMark>,
 }
 
@@ -679,7 +679,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         near: Duration,
     ) -> Result<FireCheck, StoreError>;
 
-    /// Records what attempts came to, in one transaction, in order; one poison row does not stop the others.
+    /// Records what attempts came to, in order and in few transactions; one poison row does not stop the others. Repeated
+    /// after a lost answer it changes nothing, and says `Lost` of what has ended.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError>;
 
     // Reading.

@@ -22,9 +22,6 @@ use carillon::trigger::OwnerId;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
 use chrono::TimeDelta;
-use sqlx::Connection;
-use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteConnectOptions;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -74,13 +71,7 @@ impl Scene {
 
     /// Does to the database what no verb does.
     async fn damage(&self, statement: &'static str) {
-        let options = SqliteConnectOptions::new().filename(self.folder.path().join("carillon.db"));
-        let mut conn = SqliteConnection::connect_with(&options)
-            .await
-            .expect("the file opens");
-        let done = sqlx::query(statement).execute(&mut conn).await;
-        done.expect("the statement is right");
-        conn.close().await.expect("the file closes");
+        crate::store::damage_file(&self.folder.path().join("carillon.db"), statement).await;
     }
 
     async fn outcomes(&self) -> Vec<(String, Outcome, Reason)> {

@@ -146,7 +146,7 @@ async fn any_node_takes_a_change_and_the_right_message_leaves_once() {
     // Whoever holds them, the third node is told first.
     scene.nodes[2].put_event("moved", &event(then)).await.ok();
     let path = format!("/v1/sources/{SOURCE}/events/gone?owner={OWNER}");
-    let deleted = reqwest_delete(&scene.nodes[2], &path).await;
+    let deleted = scene.nodes[2].delete(&path).await.ok();
     assert_eq!(deleted["withdrawn"], 1, "{deleted}");
 
     let mails = scene.sink.mails(1).await;
@@ -158,15 +158,6 @@ async fn any_node_takes_a_change_and_the_right_message_leaves_once() {
         "{history:?}"
     );
     assert_eq!(scene.sink.log().mails.len(), 1);
-}
-
-async fn reqwest_delete(node: &Node, path: &str) -> Value {
-    let answer = crate::harness::client::client()
-        .delete(node.url(path))
-        .send()
-        .await;
-    let text = answer.expect("an answer").text().await.expect("all of it");
-    serde_json::from_str(&text).expect("JSON")
 }
 
 #[tokio::test]

@@ -42,6 +42,7 @@ mod opening;
 mod plans;
 mod poison;
 mod reading;
+mod registry;
 mod rescue;
 mod server_plans;
 mod settle;
@@ -140,6 +141,18 @@ enum Where {
     Server(String),
 }
 
+/// Does to the rows in a file what no verb does.
+pub async fn damage_file(path: &Path, statement: &str) {
+    let options = SqliteConnectOptions::new().filename(path);
+    let conn = SqliteConnection::connect_with(&options).await;
+    let mut conn = conn.expect("the file opens");
+    let done = sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
+        .execute(&mut conn)
+        .await;
+    done.expect("the statement is right");
+    conn.close().await.expect("the file closes");
+}
+
 /// What a crash leaves.
 pub struct Remains {
     pub clock: Arc<ManualClock>,
@@ -216,16 +229,7 @@ impl Stage {
     /// Does to the rows what no verb does. An instant that is none is written as the largest number.
     pub async fn damage(&self, statement: &str) {
         match &self.place {
-            Where::File(path) => {
-                let options = SqliteConnectOptions::new().filename(path);
-                let conn = SqliteConnection::connect_with(&options).await;
-                let mut conn = conn.expect("the file opens");
-                let done = sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
-                    .execute(&mut conn)
-                    .await;
-                done.expect("the statement is right");
-                conn.close().await.expect("the file closes");
-            }
+            Where::File(path) => damage_file(path, statement).await,
             Where::Server(url) => {
                 let statement = statement.replace("9223372036854775807", "'infinity'");
                 let mut conn = PgConnection::connect(url).await.expect("it answers");

@@ -1,6 +1,6 @@
 //! Claims: who is to fire what. A claim is a compare-and-set on the state, and raises the generation, so that whoever
-//! held the trigger before loses theirs. Every scan here walks the head of (due_at, id); rows that somebody else is
-//! about to change are passed over, since they will not be free.
+//! held the trigger before loses theirs. Every scan here walks the head of (due_at, id). Rows that somebody else has
+//! locked are passed over: most will not be free, and one that stays free is found by the next look.
 
 use chrono::DateTime;
 use chrono::Utc;

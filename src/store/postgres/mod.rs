@@ -1,9 +1,10 @@
 //! The store of a cluster: PostgreSQL, which any number of nodes may share.
 //!
 //! Transactions are READ COMMITTED and lock what they decide about: the owner's row for everything of theirs, then
-//! triggers in the order of their ids. What is locked is read again, so a decision is about what is there. A transaction
-//! that the database gives up in favour of others, or whose connection is lost, is repeated a few times; each of them
-//! may be, also where its commit was carried out and only the answer was lost.
+//! triggers in the order of their ids. What is locked is read again, so a decision is about what is there. Where the
+//! order cannot be kept (a session is locked before or after its triggers, an owner after an unreadable one), the database
+//! finds the deadlock. A transaction that it gives up, or whose connection is lost, is repeated a few times; each of them
+//! may be, also where its commit was carried out and only the answer was lost. Reads outside of transactions are not.
 //!
 //! The clock by which claims are judged is the database's, asked in each transaction, so that nodes whose clocks differ
 //! judge alike.

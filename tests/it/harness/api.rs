@@ -73,6 +73,12 @@ impl Node {
         Answer::read(request.send().await.expect("the node answers")).await
     }
 
+    /// DELETE.
+    pub async fn delete(&self, path: &str) -> Answer {
+        let response = client().delete(self.url(path)).send().await;
+        Answer::read(response.expect("the node answers")).await
+    }
+
     /// Introduces [`OWNER`], in Berlin.
     pub async fn put_owner(&self) {
         let owner = json!({ "email": ADDRESS, "time_zone": "Europe/Berlin", "locale": "en" });
