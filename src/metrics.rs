@@ -113,6 +113,8 @@ metrics! {
     build_info: GaugeVec = "build_info" ["version", "tzdata"] &[];
     /// Firings stepped over while nobody was there to send them.
     missed: IntCounter = "missed_total" [] &[];
+    /// Triggers that wait since their owner got as many messages as the limit of the channel allows.
+    deferred: IntCounterVec = "deferred_total" ["channel"] &[];
 }
 
 /// What kind of hand-over a lateness belongs to: only `Regular` ones measure how punctual we are.
@@ -120,8 +122,8 @@ metrics! {
 pub enum LatenessKind {
     /// The trigger was known before its instant and the first attempt was accepted.
     Regular,
-    /// It took more than one attempt.
-    Retried,
+    /// It took more than one attempt, or waited for a slot in the limit of its owner.
+    Postponed,
     /// It was asked for after its instant, or found after an outage.
     Late,
 }
@@ -176,7 +178,7 @@ impl Metrics {
     pub fn handed_over(&self, channel: ChannelKind, kind: LatenessKind, lateness: TimeDelta) {
         let kind = match kind {
             LatenessKind::Regular => "regular",
-            LatenessKind::Retried => "retried",
+            LatenessKind::Postponed => "postponed",
             LatenessKind::Late => "late",
         };
         // A time shift sends early; a sum that shrinks would read as a restart.
@@ -321,6 +323,13 @@ impl Metrics {
     /// `count` firings were stepped over.
     pub fn missed(&self, count: u64) {
         self.missed.inc_by(count);
+    }
+
+    /// `count` triggers wait for a slot in the limit of their owner.
+    pub fn deferred(&self, channel: ChannelKind, count: usize) {
+        self.deferred
+            .with_label_values(&[channel.as_str()])
+            .inc_by(count as u64);
     }
 
     /// Makes the series exist whose absence would break an alert.

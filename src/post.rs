@@ -35,6 +35,9 @@ struct Note {
     /// Milliseconds since 1970.
     due_at: i64,
     channel: String,
+    /// Of an older version: nothing.
+    #[serde(default)]
+    owner: u64,
     session: Option<i64>,
 }
 
@@ -45,6 +48,7 @@ impl Note {
             generation: claimed.generation,
             due_at: claimed.due_at.timestamp_millis(),
             channel: claimed.channel.as_str().to_owned(),
+            owner: claimed.owner,
             session: None,
         }
     }
@@ -55,6 +59,7 @@ impl Note {
             generation: 0,
             due_at: withdrawn.due_at.timestamp_millis(),
             channel: withdrawn.channel.as_str().to_owned(),
+            owner: 0,
             session: withdrawn.session.map(|session| session.0),
         }
     }
@@ -69,6 +74,7 @@ impl Note {
             generation: self.generation,
             due_at: DateTime::from_timestamp_millis(self.due_at)?,
             channel: self.channel.parse().ok()?,
+            owner: self.owner,
         })
     }
 
@@ -204,6 +210,7 @@ mod tests {
             generation: 3,
             due_at,
             channel,
+            owner: 9,
         };
         let withdrawn = Withdrawn {
             id,

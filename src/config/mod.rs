@@ -33,6 +33,8 @@ use crate::delivery::ChannelConfig;
 use crate::delivery::OnDoubt;
 use crate::http;
 use crate::logging;
+use crate::store::Limit;
+use crate::store::OnLimit;
 use crate::trigger::ChannelKind;
 use crate::trigger::retry;
 use crate::worker;
@@ -56,6 +58,9 @@ pub const RESTART: [&str; 12] = [
     "templates.",
     "log.format",
 ];
+
+/// Messages that a limit can count: each fire-check of an owner reads so many.
+const MOST_COUNTED: u32 = 10_000;
 
 /// Keys in which nodes of one cluster may differ: left out of [`Settings::hash`].
 const PER_NODE: [&str; 5] = [
@@ -326,7 +331,26 @@ fn channel(reader: &mut Reader, kind: ChannelKind) -> ChannelConfig {
             &key("on_doubt"),
             &[("retry", OnDoubt::Retry), ("fail", OnDoubt::Fail)],
         ),
+        limit: limit(reader, kind),
     }
+}
+
+/// How many messages one owner gets. All keys are read and checked even where there is no limit.
+fn limit(reader: &mut Reader, kind: ChannelKind) -> Option<Limit> {
+    let key = |name: &str| format!("channels.{kind}.{name}");
+    let amount = reader.amount(&key("limit.amount"), MOST_COUNTED);
+    let timeframe = reader.duration(&key("limit.timeframe"));
+    let over = reader.choice(
+        &key("on_limit"),
+        &[("defer", OnLimit::Defer), ("drop", OnLimit::Drop)],
+    );
+    let send_within = reader.duration("delivery.send_within");
+    amount.map(|amount| Limit {
+        amount,
+        timeframe,
+        over,
+        send_within,
+    })
 }
 
 fn policies(reader: &mut Reader) -> change::Policies {

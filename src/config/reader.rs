@@ -182,6 +182,20 @@ impl Reader {
         })
     }
 
+    /// A whole number up to `most`; negative: none.
+    pub(super) fn amount(&mut self, key: &str, most: u32) -> Option<u32> {
+        let expected = format!("a whole number up to {most}: 0 allows nothing, a negative one everything");
+        let amount: i64 = self.read(key, &expected, |value| {
+            let number = match &value.kind {
+                ValueKind::I64(number) => *number,
+                ValueKind::String(text) if is_from_environment(value) => text.trim().parse().ok()?,
+                _ => return None,
+            };
+            (number <= i64::from(most)).then_some(number)
+        });
+        u32::try_from(amount).ok()
+    }
+
     /// A duration that may be negative, in milliseconds.
     pub(super) fn shift_ms(&mut self, key: &str) -> i64 {
         let expected = "a duration with a unit, at most an hour, such as \"500ms\"; \"-5s\" is later";

@@ -27,6 +27,7 @@ pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     }
     for (kind, channel) in &settings.channels {
         retry(*kind, &channel.retry, reader);
+        limit(*kind, settings, reader);
     }
     surroundings(settings, reader);
 }
@@ -156,6 +157,22 @@ fn retry(kind: ChannelKind, policy: &crate::trigger::retry::Policy, reader: &mut
     if policy.max_backoff < policy.backoff {
         let problem = format!("must be at least {}", reader.described(&backoff));
         reader.complain(&format!("channels.{kind}.retry.max_backoff"), problem);
+    }
+}
+
+/// What an owner got is known as long as slots are kept.
+fn limit(kind: ChannelKind, settings: &Settings, reader: &mut Reader) {
+    let key = format!("channels.{kind}.limit.timeframe");
+    let Some(limit) = settings.channels.get(&kind).and_then(|channel| channel.limit) else {
+        return;
+    };
+    more_than_zero(reader, &key, limit.timeframe);
+    if limit.timeframe > settings.retention.history {
+        let problem = format!(
+            "must be at most {}, since what is older is forgotten",
+            reader.described("retention.history")
+        );
+        reader.complain(&key, problem);
     }
 }
 

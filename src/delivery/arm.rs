@@ -16,7 +16,14 @@ use crate::store::Withdrawn;
 use crate::trigger::ChannelKind;
 use crate::trigger::TriggerId;
 
-type Timers = BTreeMap<(DateTime<Utc>, TriggerId), i64>;
+type Timers = BTreeMap<(DateTime<Utc>, TriggerId), Claim>;
+
+/// What else is kept of a claim.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    generation: i64,
+    owner: u64,
+}
 
 /// The timers of this node, for each channel.
 #[derive(Debug, Default)]
@@ -43,7 +50,13 @@ impl Armed {
             let lane = self.lane(kind);
             let mut timers = lane.timers();
             let before = earliest(&timers);
-            timers.extend(of_channel.map(|claim| ((claim.due_at, claim.id), claim.generation)));
+            timers.extend(of_channel.map(|it| {
+                let claim = Claim {
+                    generation: it.generation,
+                    owner: it.owner,
+                };
+                ((it.due_at, it.id), claim)
+            }));
             if before.is_none_or(|before| earliest(&timers).is_some_and(|now| now < before)) {
                 lane.earlier.notify_one();
             }
@@ -66,11 +79,13 @@ impl Armed {
                 break;
             };
             let (due_at, id) = *first.key();
+            let Claim { generation, owner } = first.remove();
             due.push(Claimed {
                 id,
-                generation: first.remove(),
+                generation,
                 due_at,
                 channel: kind,
+                owner,
             });
         }
         due
@@ -132,6 +147,7 @@ mod tests {
             generation: 1,
             due_at: DateTime::UNIX_EPOCH + TimeDelta::milliseconds(due_ms),
             channel: ChannelKind::Email,
+            owner: 5,
         }
     }
 

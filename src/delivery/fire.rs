@@ -13,6 +13,7 @@ use crate::delivery::ChannelConfig;
 use crate::store::Candidate;
 use crate::store::Judge;
 use crate::store::Judgement;
+use crate::store::Limit;
 use crate::store::Owner;
 use crate::store::Record;
 use crate::store::Succession;
@@ -68,6 +69,13 @@ impl Judge for FireJudge {
                 }
             }
         }
+    }
+
+    fn limits(&self) -> BTreeMap<ChannelKind, Limit> {
+        let limited = self.channels.iter();
+        limited
+            .filter_map(|(kind, config)| Some((*kind, config.limit?)))
+            .collect()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use crate::delivery::Config;
 use crate::delivery::OnDoubt;
 use crate::delivery::arm::Armed;
 use crate::delivery::fire::FireJudge;
+use crate::delivery::limiter::Limiter;
 use crate::delivery::message::Renderer;
 use crate::delivery::reminder;
 use crate::delivery::settle;
@@ -128,6 +130,7 @@ pub struct Lane {
     channel: Arc<dyn Channel>,
     shared: Arc<Shared>,
     permits: Arc<Semaphore>,
+    limiter: Arc<Mutex<Limiter>>,
     finished: mpsc::Sender<Finished>,
 }
 
@@ -145,6 +148,7 @@ impl Lane {
             channel,
             shared,
             permits,
+            limiter: Arc::default(),
             finished,
         }
     }
@@ -188,7 +192,7 @@ impl Lane {
     /// Fires what is due now, as much as may be sent at once. Returns how many timers were taken.
     pub async fn tick(&self, mut permits: OwnedSemaphorePermit) -> usize {
         let most = (self.permits.available_permits() + 1).min(BATCH);
-        let claims = self.shared.armed.take_due(self.kind, self.due_until(), most);
+        let claims = self.in_turn(most);
         let more = u32::try_from(claims.len().saturating_sub(1)).expect("a batch is small");
         if let Ok(more) = self.permits.clone().try_acquire_many_owned(more) {
             permits.merge(more);
@@ -211,6 +215,28 @@ impl Lane {
         self.shared.clock.now() + TimeDelta::milliseconds(shift)
     }
 
+    /// Up to `most` claims that are due: those of owners who got much lately come after those of everybody else.
+    fn in_turn(&self, most: usize) -> Vec<Claimed> {
+        let now = self.shared.clock.elapsed();
+        let limit = self
+            .shared
+            .config
+            .borrow()
+            .channels
+            .get(&self.kind)
+            .and_then(|it| it.limit);
+        let mut limiter = self.limiter.lock().expect("no holder panics");
+        limiter.follow(limit, now);
+        if !limiter.is_turn_of_held_back(now) {
+            let due = self.shared.armed.take_due(self.kind, self.due_until(), most);
+            let pass = limiter.pass(due);
+            if !pass.is_empty() {
+                return pass;
+            }
+        }
+        limiter.held_back(most, now)
+    }
+
     fn pause(&self) -> Duration {
         let next = self.shared.armed.next_due(self.kind);
         let until_due = next.map(|due_at| (due_at - self.due_until()).to_std().unwrap_or_default());
@@ -228,12 +254,14 @@ impl Lane {
             return;
         };
         self.shared.armed.arm(&checked.claimed);
+        self.shared.armed.arm(&checked.deferred);
+        self.shared.metrics.deferred(self.kind, checked.deferred.len());
         self.shared
             .metrics
             .claims(ClaimResult::Claimed, checked.claimed.len());
         let lost = claims
             .len()
-            .saturating_sub(checked.granted.len() + checked.concluded.len());
+            .saturating_sub(checked.granted.len() + checked.concluded.len() + checked.deferred.len());
         self.shared.metrics.claims(ClaimResult::Lost, lost);
         for missed in &checked.missed {
             self.shared.metrics.missed(missed.count);

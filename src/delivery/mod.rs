@@ -13,6 +13,7 @@
 pub mod arm;
 pub mod fire;
 pub mod lane;
+mod limiter;
 pub mod message;
 pub mod reminder;
 pub mod settle;
@@ -20,6 +21,7 @@ pub mod settler;
 
 use std::time::Duration;
 
+use crate::store::Limit;
 use crate::trigger::retry;
 
 /// How delivery works, for all channels.
@@ -42,6 +44,8 @@ pub struct ChannelConfig {
     pub retry: retry::Policy,
     /// Whether an attempt whose end is unknown is repeated (with the same id) or ends `in_doubt`.
     pub on_doubt: OnDoubt,
+    /// How many messages one owner gets, if that is limited.
+    pub limit: Option<Limit>,
 }
 
 /// What to do about an attempt whose end is unknown.

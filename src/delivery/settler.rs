@@ -95,10 +95,11 @@ impl Settler {
         let known_in_time = trigger
             .processed
             .is_some_and(|processed| processed <= trigger.place.trigger_at);
-        let kind = match (trigger.attempts, known_in_time) {
-            (1.., _) => LatenessKind::Retried,
-            (0, true) => LatenessKind::Regular,
-            (0, false) => LatenessKind::Late,
+        let postponed = trigger.attempts > 0 || trigger.due_at > trigger.place.trigger_at;
+        let kind = match (postponed, known_in_time) {
+            (true, _) => LatenessKind::Postponed,
+            (false, true) => LatenessKind::Regular,
+            (false, false) => LatenessKind::Late,
         };
         self.shared
             .metrics

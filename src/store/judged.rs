@@ -24,6 +24,8 @@ use crate::store::ending::Ending;
 use crate::store::group;
 use crate::store::group::ByGroup;
 use crate::store::group::GroupKey;
+use crate::store::limit::Allowances;
+use crate::store::limit::Ruling;
 use crate::store::row;
 use crate::store::row::Columns;
 use crate::store::value::Values;
@@ -102,6 +104,11 @@ impl Surroundings {
     }
 }
 
+/// Their triggers.
+pub fn triggers(owed: &[Owed]) -> Vec<&Trigger> {
+    owed.iter().map(|(trigger, _)| trigger).collect()
+}
+
 /// The group of a trigger.
 pub fn group_of(trigger: &Trigger) -> GroupKey {
     (trigger.wish.owner.clone(), trigger.wish.event_uid.clone())
@@ -130,14 +137,22 @@ pub struct Judged {
     /// Those of the granted that are not `sending` yet.
     pub to_send: Vec<(TriggerId, i64)>,
     pub concluded: Vec<(Trigger, Outcome, Reason)>,
+    /// Over a limit, with the instant of their slot.
+    pub deferred: Vec<Claimed>,
     pub served: HashMap<Wish, Place>,
     pub successors: Vec<NewTrigger>,
     pub missed: Vec<Record>,
 }
 
 impl Judged {
-    /// Takes the decision about a candidate.
-    pub fn take(&mut self, mut candidate: Candidate, judge: &dyn Judge, attempt: Attempt) {
+    /// Takes the decision about a candidate. One that waits for a slot has not left: its series does not go on yet.
+    pub fn take(
+        &mut self,
+        mut candidate: Candidate,
+        judge: &dyn Judge,
+        allowances: &mut Allowances,
+        attempt: Attempt,
+    ) {
         if candidate.trigger.state == State::Sending {
             self.granted.push(candidate);
             return;
@@ -146,7 +161,20 @@ impl Judged {
         if let Some(alarm) = &mut candidate.alarm {
             alarm.served_through = alarm.served_through.max(self.served.get(&alarm.wish).copied());
         }
-        let Judgement { verdict, succession } = judge.judge(&candidate, attempt.now);
+        let Judgement {
+            mut verdict,
+            succession,
+        } = judge.judge(&candidate, attempt.now);
+        if let Verdict::Send = verdict {
+            match allowances.rule(&candidate.trigger, attempt.token, attempt.now) {
+                Ruling::Send => {}
+                Ruling::Over => verdict = Verdict::Conclude(Outcome::Suppressed, Reason::RateLimit),
+                Ruling::Wait(due_at) => {
+                    self.deferred.push(deferred(&candidate.trigger, due_at));
+                    return;
+                }
+            }
+        }
         if let Some(succession) = succession {
             self.go_on(&candidate.trigger.wish, succession);
         }
@@ -173,6 +201,11 @@ impl Judged {
         self.missed.extend(succession.missed);
     }
 
+    /// Until when the session holds what it deferred.
+    pub fn deferred_until(&self) -> Option<DateTime<Utc>> {
+        self.deferred.iter().map(|claim| claim.due_at).max()
+    }
+
     /// The history of what is not sent.
     pub fn endings(&self) -> Vec<Ending> {
         let endings = self.concluded.iter();
@@ -186,9 +219,20 @@ impl Judged {
         FireCheck {
             granted: self.granted,
             concluded: self.concluded,
+            deferred: self.deferred,
             missed: self.missed,
             claimed,
         }
+    }
+}
+
+fn deferred(trigger: &Trigger, due_at: DateTime<Utc>) -> Claimed {
+    Claimed {
+        id: trigger.id,
+        generation: trigger.generation,
+        due_at,
+        channel: trigger.wish.channel,
+        owner: trigger.wish.owner.hash(),
     }
 }
 
@@ -197,6 +241,7 @@ impl FireCheck {
     pub(super) fn add(&mut self, other: Self) {
         self.granted.extend(other.granted);
         self.concluded.extend(other.concluded);
+        self.deferred.extend(other.deferred);
         self.missed.extend(other.missed);
         self.claimed.extend(other.claimed);
     }

@@ -14,6 +14,7 @@ mod failure;
 mod group;
 mod judged;
 mod lapse;
+mod limit;
 mod page;
 pub mod postgres;
 pub mod row;
@@ -22,7 +23,10 @@ pub mod sqlite;
 mod value;
 
 pub use failure::StoreError;
+pub use limit::Limit;
+pub use limit::OnLimit;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -277,6 +281,8 @@ pub struct Claimed {
     pub due_at: DateTime<Utc>,
     /// Through what.
     pub channel: ChannelKind,
+    /// A number that stands for its owner.
+    pub owner: u64,
 }
 
 /// A claimed trigger with everything its fire-check may look at.
@@ -327,6 +333,11 @@ pub struct Succession {
 pub trait Judge: Send + Sync {
     /// What to do with `candidate` now.
     fn judge(&self, candidate: &Candidate, now: DateTime<Utc>) -> Judgement;
+
+    /// How many messages one owner gets through each channel; none are counted of the others.
+    fn limits(&self) -> BTreeMap<ChannelKind, Limit> {
+        BTreeMap::new()
+    }
 }
 
 /// What a fire-check did with the claims it was given. Those in neither list belong to somebody else by now.
@@ -336,6 +347,8 @@ pub struct FireCheck {
     pub granted: Vec<Candidate>,
     /// Recorded without being sent.
     pub concluded: Vec<(Trigger, Outcome, Reason)>,
+    /// Over a limit: they wait under the same claim, which the caller arms again.
+    pub deferred: Vec<Claimed>,
     /// What the series stepped over, as it was recorded.
     pub missed: Vec<Record>,
     /// Successors that were planned and claimed at once because they are near.
@@ -667,7 +680,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     // Delivery.
 
     /// The batched fire-check: of the claims given, those that are still `session`'s at that generation are judged,
-    /// and moved to `sending` under `token` or to history. Repeating it with the same token after a lost answer
+    /// and moved to `sending` under `token` or to history, or deferred where their owner has got enough for now. Repeating it with the same token after a lost answer
     /// returns the same grants. Successors due within `near` are claimed at once.
     #[expect(clippy::too_many_arguments, reason = "five, and the receiver")]
     async fn fire_check(

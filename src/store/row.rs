@@ -47,6 +47,11 @@ pub fn instant(millis: i64) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp_millis(millis)
 }
 
+/// The instants of these milliseconds.
+pub(in crate::store) fn instants(millis: &[i64]) -> Vec<DateTime<Utc>> {
+    millis.iter().filter_map(|millis| instant(*millis)).collect()
+}
+
 /// The text of a list that a statement unfolds again with `json_each`.
 pub(in crate::store) fn list<T: Serialize>(items: &[T]) -> String {
     serde_json::to_string(items).expect("text, numbers and arrays of them always have a JSON form")
@@ -116,7 +121,8 @@ impl<'r> Columns<'r> {
             .map_err(|_| self.corrupt("id", format!("{length} bytes are no id")))
     }
 
-    fn json<T: serde::de::DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
+    /// A value that is kept as JSON text.
+    pub fn json<T: serde::de::DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
         let found: String = self.value(column)?;
         serde_json::from_str(&found).map_err(|error| self.corrupt(column, error))
     }
@@ -197,6 +203,7 @@ pub fn claimed<R: Values>(row: &R) -> Result<Claimed, StoreError> {
         generation: columns.value("generation")?,
         due_at: columns.instant("due_at")?,
         channel: columns.name("channel")?,
+        owner: columns.value::<String>("owner").map(OwnerId)?.hash(),
     })
 }
 

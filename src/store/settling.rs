@@ -18,6 +18,7 @@ use crate::store::row::millis;
 use crate::store::value::Values;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
+use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
 use crate::trigger::State;
 use crate::trigger::TriggerId;
@@ -29,6 +30,7 @@ use crate::trigger::outcome::Reason;
 pub struct Held {
     pub state: State,
     pub channel: ChannelKind,
+    pub owner: u64,
     pub generation: i64,
     pub session: Option<SessionId>,
     pub token: Option<AttemptToken>,
@@ -44,6 +46,7 @@ pub fn read<R: Values>(row: &R, handed_over: bool) -> Result<Held, StoreError> {
     Ok(Held {
         state: columns.name("state")?,
         channel: columns.name("channel")?,
+        owner: columns.value::<String>("owner").map(OwnerId)?.hash(),
         generation: columns.value("generation")?,
         session: columns.value::<Option<i64>>("session")?.map(SessionId),
         token: columns.value::<Option<i64>>("attempt_token")?.map(AttemptToken),
@@ -82,6 +85,7 @@ pub fn plan<'s>(
     now: DateTime<Utc>,
 ) -> (Plan<'s>, Vec<Settled>) {
     let mut plan = Plan::default();
+    plan.count(batch);
     let settled = batch
         .iter()
         .map(|settlement| match held.get(&settlement.id) {
@@ -106,6 +110,10 @@ pub struct Plan<'s> {
     pub overtaken: Vec<TriggerId>,
     pub retries: Vec<Retry<'s>>,
     pub kept: Vec<(TriggerId, DateTime<Utc>, &'s KeptMessage)>,
+    /// Handed over, or perhaps: they count against the limits of their owners.
+    pub spent: Vec<TriggerId>,
+    /// Attempts that handed nothing over, and give back what they took.
+    pub given_back: Vec<(TriggerId, AttemptToken)>,
 }
 
 pub struct Retry<'s> {
@@ -118,6 +126,17 @@ pub struct Retry<'s> {
 }
 
 impl<'s> Plan<'s> {
+    /// What counts against the limits of owners: whatever became of the claim, a message that was handed over does.
+    fn count(&mut self, batch: &[Settlement]) {
+        for settlement in batch {
+            if may_be_handed_over(&settlement.end) {
+                self.spent.push(settlement.id);
+            } else {
+                self.given_back.push((settlement.id, settlement.token));
+            }
+        }
+    }
+
     /// What is to be done about a settlement whose trigger has a row.
     pub fn settle(&mut self, settlement: &'s Settlement, held: &Held, now: DateTime<Utc>) -> Settled {
         let own = held.generation == settlement.generation;
@@ -224,12 +243,20 @@ fn claim(settlement: &Settlement, held: &Held) -> Claimed {
         generation: settlement.generation,
         due_at: held.due_at,
         channel: held.channel,
+        owner: held.owner,
     }
 }
 
 /// The same retry was settled before, and the answer was lost.
 fn already_retrying(settlement: &Settlement, held: &Held) -> bool {
     matches!(settlement.end, AttemptEnd::Retry { due_at, .. } if millis(due_at) == millis(held.due_at))
+}
+
+const fn may_be_handed_over(end: &AttemptEnd) -> bool {
+    match end {
+        AttemptEnd::Done { outcome, .. } => outcome.is_hand_over(),
+        AttemptEnd::Retry { doubtful, .. } => *doubtful,
+    }
 }
 
 /// It may have arrived: whatever becomes of the next attempt, it is not called failed, and never planned again.

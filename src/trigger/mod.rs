@@ -34,6 +34,12 @@ impl OwnerId {
             .fold(0, |number, byte| number << 8 | u64::from(*byte));
         format!("{number:012x}")
     }
+
+    /// A number that stands for the name, the same on every node.
+    pub fn hash(&self) -> u64 {
+        let digest = Sha256::digest(self.0.as_bytes());
+        u64::from_be_bytes(digest[..8].try_into().expect("a digest is longer"))
+    }
 }
 
 impl fmt::Display for OwnerId {

@@ -115,6 +115,8 @@ pub enum Reason {
     EventCancelled,
     /// The event or the alarm is gone.
     Withdrawn,
+    /// Its owner got as many messages as the channel's limit allows.
+    RateLimit,
     /// It was already past when it was asked for.
     Past,
     /// The receiving side refused it for good.
@@ -135,7 +137,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::None,
         Self::NoAddress,
         Self::Disabled,
@@ -143,6 +145,7 @@ impl Reason {
         Self::Declined,
         Self::EventCancelled,
         Self::Withdrawn,
+        Self::RateLimit,
         Self::Past,
         Self::Refused,
         Self::Exhausted,
@@ -163,6 +166,7 @@ impl Reason {
             Self::Declined => "declined",
             Self::EventCancelled => "event cancelled",
             Self::Withdrawn => "withdrawn",
+            Self::RateLimit => "rate limit",
             Self::Past => "past",
             Self::Refused => "refused",
             Self::Exhausted => "exhausted",

@@ -656,6 +656,7 @@ async fn a_million_timers_fit_in_256_mebibytes() {
             generation: 1,
             due_at: instant(NOW) + TimeDelta::milliseconds(i64::try_from(number % 3_600_000).unwrap()),
             channel: ChannelKind::Email,
+            owner: 0,
         }]);
     }
     assert_eq!(armed.len(), 1_000_000);

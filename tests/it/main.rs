@@ -13,6 +13,7 @@ mod harness;
 mod http;
 mod journey;
 mod layering;
+mod limits;
 mod mail;
 mod model;
 mod nodes;

@@ -15,19 +15,30 @@ use crate::harness::sink::Sink;
 use crate::harness::whole_second_in;
 
 /// Three nodes that look two seconds ahead every second, so that what they hold is what the leader gave them.
-struct Scene {
-    nodes: Vec<Node>,
-    sink: Sink,
+pub struct Scene {
+    pub nodes: Vec<Node>,
+    pub sink: Sink,
     /// Last: the nodes go before their database.
     _postgres: Postgres,
 }
 
 impl Scene {
     async fn of(count: usize) -> Self {
+        Self::with(count, &[]).await
+    }
+
+    /// Nodes with further settings.
+    pub async fn with(count: usize, settings: &[(&str, &str)]) -> Self {
         let postgres = Postgres::start().await;
         let database = postgres.database().await;
         let sink = Sink::start().await;
-        let launched: Vec<Node> = (0..count).map(|_| home(&database, sink.port).launch()).collect();
+        let home = || {
+            let home = home(&database, sink.port);
+            settings
+                .iter()
+                .fold(home, |home, (key, value)| home.with(key, value))
+        };
+        let launched: Vec<Node> = (0..count).map(|_| home().launch()).collect();
         let mut nodes = Vec::new();
         for mut node in launched {
             node.ready().await;
@@ -44,7 +55,7 @@ impl Scene {
     }
 
     /// Waits until every node knows so many voters and one leader; returns the leader's place among the nodes.
-    async fn settled(&self, voters: usize) -> usize {
+    pub async fn settled(&self, voters: usize) -> usize {
         eventually(&format!("{voters} voters and a leader"), async || {
             let mut leader = None;
             for (at, node) in self.nodes.iter().enumerate() {

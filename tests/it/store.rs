@@ -38,6 +38,7 @@ macro_rules! contract {
 mod changes;
 mod claims;
 mod fire;
+mod limits;
 mod opening;
 mod plans;
 mod poison;

@@ -22,14 +22,18 @@ use crate::store::judged::Judged;
 use crate::store::judged::Owed;
 use crate::store::judged::Surroundings;
 use crate::store::judged::group_of;
+use crate::store::judged::triggers;
 use crate::store::postgres::claims;
 use crate::store::postgres::columns::Places;
 use crate::store::postgres::columns::Wishes;
+use crate::store::postgres::columns::cut;
 use crate::store::postgres::columns::ids;
 use crate::store::postgres::edits;
 use crate::store::postgres::groups;
 use crate::store::postgres::ledger;
+use crate::store::postgres::limits;
 use crate::store::postgres::owners;
+use crate::store::postgres::sessions;
 use crate::store::row;
 use crate::store::row::all;
 use crate::store::row::millis;
@@ -47,7 +51,13 @@ pub async fn fire_check(
     attempt: Attempt,
     judge: &dyn Judge,
 ) -> Result<FireCheck, StoreError> {
-    let shared = share_owners(conn, claims).await?;
+    let limits = judge.limits();
+    let is_limited = |claim: &Claimed| limits.contains_key(&claim.channel);
+    let shared = if claims.iter().any(is_limited) {
+        lock_owners(conn, claims).await?
+    } else {
+        share_owners(conn, claims).await?
+    };
     let mine = mine(conn, claims, attempt).await?;
     if mine
         .iter()
@@ -59,14 +69,16 @@ pub async fn fire_check(
         ));
     }
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
+    let mut allowances = limits::allowances(conn, &triggers(&mine), &limits, attempt.now).await?;
     let mut judged = Judged::default();
     for (trigger, alarm) in mine {
         match surroundings.of(trigger, alarm) {
-            Ok(candidate) => judged.take(candidate, judge, attempt),
+            Ok(candidate) => judged.take(candidate, judge, &mut allowances, attempt),
             Err((id, complaint)) => ledger::set_aside(conn, &id.0, &complaint, attempt.now).await?,
         }
     }
     write(conn, &judged, attempt).await?;
+    limits::take(conn, &allowances.slots).await?;
     let claimed = succeed(conn, &judged, attempt).await?;
     Ok(judged.told(claimed))
 }
@@ -79,6 +91,20 @@ async fn share_owners(conn: &mut PgConnection, claims: &[Claimed]) -> Result<BTr
          SELECT id FROM owner
          WHERE id = ANY(ARRAY(SELECT DISTINCT owner FROM alarm_trigger WHERE id = ANY($1) AND has_more))
          ORDER BY id FOR SHARE",
+    )
+    .bind(ids(claims.iter().map(|claim| &claim.id)))
+    .fetch_all(conn)
+    .await?;
+    Ok(owners.into_iter().map(OwnerId).collect())
+}
+
+/// Holds off changes, and whoever else counts against the limits of these owners.
+async fn lock_owners(conn: &mut PgConnection, claims: &[Claimed]) -> Result<BTreeSet<OwnerId>, StoreError> {
+    let owners: Vec<String> = sqlx::query_scalar(
+        "-- fire_check: lock owners
+         SELECT id FROM owner
+         WHERE id = ANY(ARRAY(SELECT DISTINCT owner FROM alarm_trigger WHERE id = ANY($1)))
+         ORDER BY id FOR NO KEY UPDATE",
     )
     .bind(ids(claims.iter().map(|claim| &claim.id)))
     .fetch_all(conn)
@@ -145,6 +171,7 @@ async fn surroundings(
 
 async fn write(conn: &mut PgConnection, judged: &Judged, attempt: Attempt) -> Result<(), StoreError> {
     start_sending(conn, &judged.to_send, attempt).await?;
+    defer(conn, judged, attempt).await?;
     ledger::record_endings(conn, &judged.endings(), attempt.now).await?;
     delete_claimed(conn, judged, attempt).await
 }
@@ -211,6 +238,33 @@ async fn start_sending(
     .execute(conn)
     .await?;
     all(done.rows_affected(), claims.len(), "fire_check: send")
+}
+
+/// Lets those that are over a limit wait, under the same claim.
+async fn defer(conn: &mut PgConnection, judged: &Judged, attempt: Attempt) -> Result<(), StoreError> {
+    let Some(until) = judged.deferred_until() else {
+        return Ok(());
+    };
+    let deferred = &judged.deferred;
+    let done = sqlx::query(
+        "-- fire_check: defer
+         UPDATE alarm_trigger AS t SET due_at = j.due_at
+         FROM unnest($1::bytea[], $2::timestamptz[]) AS j (id, due_at)
+         WHERE t.id = j.id AND t.id = ANY($1) AND t.state = 'claimed' AND t.session = $3",
+    )
+    .bind(
+        deferred
+            .iter()
+            .map(|claim| claim.id.0.to_vec())
+            .collect::<Vec<_>>(),
+    )
+    .bind(deferred.iter().map(|claim| cut(claim.due_at)).collect::<Vec<_>>())
+    .bind(attempt.session.0)
+    .execute(&mut *conn)
+    .await?;
+    all(done.rows_affected(), deferred.len(), "fire_check: defer")?;
+    sessions::reach(conn, attempt.session, until).await?;
+    Ok(())
 }
 
 async fn delete_claimed(

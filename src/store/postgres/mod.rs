@@ -19,6 +19,7 @@ mod edits;
 mod fire;
 mod groups;
 mod ledger;
+mod limits;
 mod open;
 mod owners;
 mod reading;

@@ -17,6 +17,7 @@ use crate::store::ending::shortened;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::columns::ids;
 use crate::store::postgres::ledger;
+use crate::store::postgres::limits;
 use crate::store::postgres::sessions;
 use crate::store::row::Columns;
 use crate::store::row::all;
@@ -40,6 +41,8 @@ pub async fn settle(
     delete_overtaken(conn, &plan.overtaken).await?;
     retry(conn, &plan.retries).await?;
     keep(conn, &plan.kept).await?;
+    limits::spend(conn, &plan.spent, now).await?;
+    limits::give_back(conn, &plan.given_back).await?;
     Ok(settled)
 }
 
@@ -51,7 +54,7 @@ async fn held(
 ) -> Result<HashMap<TriggerId, Result<Held, ()>>, StoreError> {
     let rows = sqlx::query(
         "-- settle
-         SELECT id, state, channel, generation, session, attempt_token, withdrawn, due_at
+         SELECT id, owner, state, channel, generation, session, attempt_token, withdrawn, due_at
          FROM alarm_trigger WHERE id = ANY($1) ORDER BY id FOR UPDATE",
     )
     .bind(ids(batch.iter().map(|settlement| &settlement.id)))

@@ -74,7 +74,7 @@ async fn claim_free(
              SELECT id FROM alarm_trigger
              WHERE due_at <= ?3 AND (due_at, id) > (?4, ?5) AND state = 'planned'
              ORDER BY due_at, id LIMIT ?6)
-         RETURNING id, generation, due_at, channel",
+         RETURNING id, generation, due_at, channel, owner",
     )
     .bind(millis(now))
     .bind(session.0)
@@ -104,7 +104,7 @@ pub async fn claim_near(
          UPDATE alarm_trigger
          SET state = 'claimed', processed = ?1, session = ?2, generation = generation + 1
          WHERE state = 'planned' AND due_at <= ?3 AND id IN (SELECT unhex(value) FROM json_each(?4))
-         RETURNING id, generation, due_at, channel",
+         RETURNING id, generation, due_at, channel, owner",
     )
     .bind(millis(now))
     .bind(session.0)
@@ -180,7 +180,7 @@ async fn held(
     let (due_at, id) = position(page.after);
     let rows = sqlx::query(
         "-- held_by
-         SELECT id, generation, due_at, channel FROM alarm_trigger
+         SELECT id, generation, due_at, channel, owner FROM alarm_trigger
          WHERE due_at <= ?1 AND (due_at, id) > (?2, ?3) AND session = ?4 AND state = 'claimed'
          ORDER BY due_at, id LIMIT ?5",
     )

@@ -24,6 +24,7 @@ use crate::store::judged::Judged;
 use crate::store::judged::Owed;
 use crate::store::judged::Surroundings;
 use crate::store::judged::group_of;
+use crate::store::judged::triggers;
 use crate::store::row;
 use crate::store::row::list;
 use crate::store::row::millis;
@@ -31,6 +32,8 @@ use crate::store::sqlite::claims;
 use crate::store::sqlite::edits;
 use crate::store::sqlite::groups;
 use crate::store::sqlite::ledger;
+use crate::store::sqlite::limits;
+use crate::store::sqlite::sessions;
 use crate::trigger::NewTrigger;
 use crate::trigger::Place;
 use crate::trigger::SessionId;
@@ -84,14 +87,16 @@ async fn check(
 ) -> Result<FireCheck, StoreError> {
     let mine = mine(conn, claims, attempt).await?;
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
+    let mut allowances = limits::allowances(conn, &triggers(&mine), &judge.limits(), attempt.now).await?;
     let mut judged = Judged::default();
     for (trigger, alarm) in mine {
         match surroundings.of(trigger, alarm) {
-            Ok(candidate) => judged.take(candidate, judge, attempt),
+            Ok(candidate) => judged.take(candidate, judge, &mut allowances, attempt),
             Err((id, complaint)) => ledger::set_aside(conn, &id.0, &complaint, attempt.now).await?,
         }
     }
     write(conn, &judged, attempt).await?;
+    limits::take(conn, &allowances.slots).await?;
     let claimed = succeed(conn, &judged, attempt).await?;
     Ok(judged.told(claimed))
 }
@@ -153,6 +158,7 @@ async fn surroundings(
 
 async fn write(conn: &mut SqliteConnection, judged: &Judged, attempt: Attempt) -> Result<(), StoreError> {
     start_sending(conn, &judged.to_send, attempt).await?;
+    defer(conn, judged, attempt).await?;
     ledger::record_endings(conn, &judged.endings(), attempt.now).await?;
     delete_claimed(conn, &judged.concluded, attempt.session).await
 }
@@ -196,6 +202,32 @@ async fn start_sending(
     .execute(conn)
     .await?;
     row::all(done.rows_affected(), claims.len(), "fire_check: send")
+}
+
+/// Lets those that are over a limit wait, under the same claim.
+async fn defer(conn: &mut SqliteConnection, judged: &Judged, attempt: Attempt) -> Result<(), StoreError> {
+    let Some(until) = judged.deferred_until() else {
+        return Ok(());
+    };
+    let listed: Vec<_> = judged
+        .deferred
+        .iter()
+        .map(|claim| (claim.id.to_string(), claim.generation, millis(claim.due_at)))
+        .collect();
+    let done = sqlx::query(
+        "-- fire_check: defer
+         UPDATE alarm_trigger SET due_at = j.value ->> 2
+         FROM json_each(?1) AS j
+         WHERE alarm_trigger.id = unhex(j.value ->> 0) AND state = 'claimed' AND session = ?2
+           AND generation = j.value ->> 1",
+    )
+    .bind(list(&listed))
+    .bind(attempt.session.0)
+    .execute(&mut *conn)
+    .await?;
+    row::all(done.rows_affected(), judged.deferred.len(), "fire_check: defer")?;
+    sessions::reach(conn, attempt.session, until).await?;
+    Ok(())
 }
 
 async fn delete_claimed(

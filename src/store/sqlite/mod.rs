@@ -14,6 +14,7 @@ mod edits;
 mod fire;
 mod groups;
 mod ledger;
+mod limits;
 mod lock;
 mod open;
 mod owners;

@@ -24,6 +24,7 @@ use crate::store::settling::Held;
 use crate::store::settling::Plan;
 use crate::store::settling::Retry;
 use crate::store::sqlite::ledger;
+use crate::store::sqlite::limits;
 use crate::store::sqlite::sessions;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
@@ -110,7 +111,7 @@ async fn held(
     let names: Vec<String> = batch.iter().map(|settlement| settlement.id.to_string()).collect();
     let rows = sqlx::query(
         "-- settle
-         SELECT t.id, state, t.channel, generation, session, attempt_token, withdrawn, due_at,
+         SELECT t.id, t.owner, state, t.channel, generation, session, attempt_token, withdrawn, due_at,
              coalesce(d.rank >= 3, 0) AS handed_over
          FROM alarm_trigger AS t LEFT JOIN delivery AS d ON d.id = t.id
          WHERE t.id IN (SELECT unhex(value) FROM json_each(?1))",
@@ -146,7 +147,8 @@ async fn carry_out(
     for (id, handed_over_at, kept) in &plan.kept {
         keep(conn, *id, *handed_over_at, kept).await?;
     }
-    Ok(())
+    limits::spend(conn, &plan.spent, now).await?;
+    limits::give_back(conn, &plan.given_back).await
 }
 
 async fn delete_overtaken(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Result<(), StoreError> {

@@ -88,6 +88,7 @@ async fn the_judge_sees_everything_as_it_is_now(base: &Base) {
             generation: 1,
             due_at: minute(-5),
             channel: old.wish.channel,
+            owner: 0,
         },
         6,
     );

@@ -1,0 +1,15 @@
+-- Slots in the limits of owners: each message of a limited channel takes one for a timeframe, so that what an owner gets
+-- is counted through crashes and without reading history.
+CREATE TABLE limit_slot (
+    id      BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16), -- The trigger's id.
+    owner   TEXT    NOT NULL REFERENCES owner (id) ON DELETE CASCADE, -- Whose limit.
+    channel TEXT    NOT NULL, -- Of which way out.
+    state   TEXT    NOT NULL, -- waiting until `at`, granted at `at` and under way, or spent: handed over by `at`.
+    token   INTEGER,          -- The attempt that gives it back where nothing was handed over.
+    at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What one owner got lately, and waits for.
+CREATE INDEX limit_slot_owner ON limit_slot (owner, channel, at, id);
+-- By age, for the janitor.
+CREATE INDEX limit_slot_at ON limit_slot (at, id);

@@ -1,0 +1,336 @@
+//! Limits: how many messages of one channel one owner gets in any timeframe. Pure, given what they got lately.
+//!
+//! A message takes its slot when its fire-check grants it, and gives it back if nothing was handed over. From the grant
+//! to the settle nobody knows when it is handed over, so it counts until the settle and a timeframe from there. A trigger
+//! that finds no slot waits for one of its own, behind those that wait already.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
+use crate::trigger::OwnerId;
+use crate::trigger::Trigger;
+use crate::trigger::TriggerId;
+
+/// How soon a message under way is expected to be settled: who waits for its slot waits so much longer.
+pub const UNDER_WAY: TimeDelta = TimeDelta::seconds(1);
+
+/// The finest instant a store keeps: a slot is free so long after its timeframe.
+const TICK: TimeDelta = TimeDelta::milliseconds(1);
+
+/// How many messages of one channel one owner gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// So many in any timeframe; 0: none at all.
+    pub amount: u32,
+    /// The timeframe.
+    pub timeframe: Duration,
+    /// What becomes of the others.
+    pub over: OnLimit,
+    /// An attempt under way has ended so long after its fire-check.
+    pub send_within: Duration,
+}
+
+/// What becomes of a trigger over the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLimit {
+    /// It waits for a slot, if that is not too late.
+    Defer,
+    /// It is recorded as suppressed.
+    Drop,
+}
+
+/// Whose limit, of what channel.
+pub type LimitKey = (OwnerId, ChannelKind);
+
+/// What a limit says about a trigger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ruling {
+    /// It may be sent now.
+    Send,
+    /// It has a slot at that instant.
+    Wait(DateTime<Utc>),
+    /// There is no slot for it in time.
+    Over,
+}
+
+/// The slot that a trigger has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// It waits for it.
+    Waiting,
+    /// An earlier attempt took it, and it counts still: that attempt may have handed it over.
+    Counted,
+}
+
+/// What one owner got lately, and waits for.
+#[derive(Debug)]
+pub struct Allowance {
+    limit: Limit,
+    /// Slots that count now, the latest `amount` at the most; in order.
+    taken: Vec<DateTime<Utc>>,
+    /// Those, and those that others wait for; in order.
+    lined_up: Vec<DateTime<Utc>>,
+    /// How many wait.
+    waiting: usize,
+}
+
+impl Allowance {
+    /// What is left under `limit`, given the latest slots that count (those under way by the instant at which they are
+    /// expected to be settled) and the latest that are waited for, `amount` of each at the most.
+    pub fn new(limit: Limit, mut taken: Vec<DateTime<Utc>>, waiting: Vec<DateTime<Utc>>) -> Self {
+        taken.sort_unstable();
+        let count = waiting.len();
+        let mut lined_up = taken.clone();
+        lined_up.extend(waiting);
+        lined_up.sort_unstable();
+        Self {
+            limit,
+            taken,
+            lined_up,
+            waiting: count,
+        }
+    }
+
+    /// Rules on a trigger that is due and may be sent but for the limit.
+    fn rule(&mut self, own: Option<Own>, expires_at: DateTime<Utc>, now: DateTime<Utc>) -> Ruling {
+        let most = self.limit.amount as usize;
+        let ahead = match own {
+            Some(Own::Counted) => return Ruling::Send,
+            Some(Own::Waiting) => 0,
+            None => self.waiting,
+        };
+        if self.taken.len() + ahead < most {
+            self.take(now);
+            return Ruling::Send;
+        }
+        if most == 0 || self.limit.over == OnLimit::Drop {
+            return Ruling::Over;
+        }
+        let timeframe = TimeDelta::from_std(self.limit.timeframe).unwrap_or(TimeDelta::MAX);
+        let line = if own.is_some() {
+            &mut self.taken
+        } else {
+            &mut self.lined_up
+        };
+        let free = line[line.len() - most].checked_add_signed(timeframe);
+        let Some(slot) = free
+            .map(|free| (free + TICK).max(now + TICK))
+            .filter(|slot| *slot < expires_at)
+        else {
+            return Ruling::Over;
+        };
+        insert(line, slot);
+        Ruling::Wait(slot)
+    }
+
+    fn take(&mut self, now: DateTime<Utc>) {
+        insert(&mut self.taken, now + UNDER_WAY);
+        insert(&mut self.lined_up, now + UNDER_WAY);
+    }
+}
+
+fn insert(line: &mut Vec<DateTime<Utc>>, at: DateTime<Utc>) {
+    line.insert(line.partition_point(|it| *it <= at), at);
+}
+
+/// A slot as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// Whose trigger.
+    pub id: TriggerId,
+    /// In which limit.
+    pub key: LimitKey,
+    /// Waiting, or granted.
+    pub state: SlotState,
+    /// The attempt that gives it back where nothing was handed over; none: it is never given back.
+    pub token: Option<AttemptToken>,
+    /// From when on.
+    pub at: DateTime<Utc>,
+}
+
+/// How far a slot is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotState {
+    /// It is not yet free.
+    Waiting,
+    /// Its message is under way.
+    Granted,
+}
+
+impl SlotState {
+    /// The name in the store.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Granted => "granted",
+        }
+    }
+}
+
+/// What the limits of a batch leave, and what is taken of them.
+#[derive(Debug, Default)]
+pub struct Allowances {
+    /// Of each owner and channel with a limit.
+    pub of: BTreeMap<LimitKey, Allowance>,
+    /// The slots that triggers of the batch have already.
+    pub own: HashMap<TriggerId, Own>,
+    /// What is to be written.
+    pub slots: Vec<Slot>,
+}
+
+impl Allowances {
+    /// Rules on a trigger that is due and may be sent but for a limit, and notes what it takes.
+    pub fn rule(&mut self, trigger: &Trigger, token: AttemptToken, now: DateTime<Utc>) -> Ruling {
+        let key = (trigger.wish.owner.clone(), trigger.wish.channel);
+        let Some(allowance) = self.of.get_mut(&key) else {
+            return Ruling::Send;
+        };
+        let own = self.own.get(&trigger.id).copied();
+        let ruling = allowance.rule(own, trigger.expires_at, now);
+        let slot = |state, token, at| Slot {
+            id: trigger.id,
+            key,
+            state,
+            token,
+            at,
+        };
+        self.slots.extend(match ruling {
+            Ruling::Send => {
+                let gives_back = own != Some(Own::Counted);
+                Some(slot(SlotState::Granted, gives_back.then_some(token), now))
+            }
+            Ruling::Wait(at) => Some(slot(SlotState::Waiting, None, at)),
+            Ruling::Over => None,
+        });
+        ruling
+    }
+}
+
+/// The bounds within which slots of a limit count at an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Spent slots count from here on.
+    pub spent_since: DateTime<Utc>,
+    /// Granted ones from here on: their messages left at most `send_within` later.
+    pub granted_since: DateTime<Utc>,
+}
+
+impl Bounds {
+    /// Those of `limit` at `now`.
+    pub fn of(limit: &Limit, now: DateTime<Utc>) -> Self {
+        let ago = |ago: Duration| {
+            let since = TimeDelta::from_std(ago)
+                .ok()
+                .and_then(|ago| now.checked_sub_signed(ago));
+            since.unwrap_or(DateTime::UNIX_EPOCH).max(DateTime::UNIX_EPOCH)
+        };
+        Self {
+            spent_since: ago(limit.timeframe),
+            granted_since: ago(limit.timeframe.saturating_add(limit.send_within)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Limit = Limit {
+        amount: 2,
+        timeframe: Duration::from_mins(1),
+        over: OnLimit::Defer,
+        send_within: Duration::from_mins(2),
+    };
+
+    fn at(second: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::seconds(second)
+    }
+
+    fn all(allowance: &mut Allowance, own: Option<Own>, times: usize) -> Vec<Ruling> {
+        (0..times).map(|_| allowance.rule(own, at(300), at(0))).collect()
+    }
+
+    #[test]
+    fn what_is_left_is_granted_and_each_of_the_others_has_a_slot_of_its_own() {
+        let mut allowance = Allowance::new(LIMIT, vec![at(-30)], Vec::new());
+
+        let rulings = all(&mut allowance, None, 5);
+
+        assert_eq!(
+            rulings,
+            [
+                Ruling::Send,
+                Ruling::Wait(at(30) + TICK),
+                Ruling::Wait(at(61) + TICK),
+                Ruling::Wait(at(90) + TICK * 2),
+                Ruling::Wait(at(121) + TICK * 2),
+            ]
+        );
+    }
+
+    #[test]
+    fn newcomers_line_up_behind_those_who_wait() {
+        let mut allowance = Allowance::new(LIMIT, vec![at(-30), at(-20)], vec![at(30)]);
+
+        assert_eq!(all(&mut allowance, None, 1), [Ruling::Wait(at(40) + TICK)]);
+    }
+
+    #[test]
+    fn a_slot_that_nobody_waits_for_goes_to_a_newcomer() {
+        let mut allowance = Allowance::new(LIMIT, Vec::new(), vec![at(30)]);
+
+        assert_eq!(
+            all(&mut allowance, None, 2),
+            [Ruling::Send, Ruling::Wait(at(61) + TICK)]
+        );
+    }
+
+    #[test]
+    fn who_waited_goes_ahead_of_those_who_wait_still() {
+        let mut allowance = Allowance::new(LIMIT, vec![at(-50)], vec![at(1), at(2)]);
+
+        assert_eq!(
+            all(&mut allowance, Some(Own::Waiting), 2),
+            [Ruling::Send, Ruling::Wait(at(10) + TICK)]
+        );
+    }
+
+    #[test]
+    fn there_is_no_slot_beyond_the_expiry() {
+        let mut allowance = Allowance::new(LIMIT, vec![at(0), at(0)], Vec::new());
+
+        assert_eq!(allowance.rule(None, at(60), at(0)), Ruling::Over);
+    }
+
+    #[test]
+    fn an_attempt_after_one_that_counts_still_takes_nothing_more() {
+        let mut allowance = Allowance::new(LIMIT, vec![at(0), at(0)], Vec::new());
+
+        assert_eq!(all(&mut allowance, Some(Own::Counted), 2), [Ruling::Send; 2]);
+    }
+
+    #[test]
+    fn nothing_is_granted_or_waited_for_where_nothing_is_allowed() {
+        let mut allowance = Allowance::new(Limit { amount: 0, ..LIMIT }, Vec::new(), Vec::new());
+
+        assert_eq!(all(&mut allowance, None, 1), [Ruling::Over]);
+    }
+
+    #[test]
+    fn the_rest_is_dropped_where_the_operator_says_so() {
+        let drop = Limit {
+            over: OnLimit::Drop,
+            ..LIMIT
+        };
+        let mut allowance = Allowance::new(drop, vec![at(-1)], Vec::new());
+
+        assert_eq!(all(&mut allowance, None, 2), [Ruling::Send, Ruling::Over]);
+    }
+}

@@ -1,0 +1,203 @@
+//! The slots in the limits of owners.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+use sqlx::PgConnection;
+use sqlx::Row;
+
+use crate::store::StoreError;
+use crate::store::limit::Allowance;
+use crate::store::limit::Allowances;
+use crate::store::limit::Bounds;
+use crate::store::limit::Limit;
+use crate::store::limit::Own;
+use crate::store::limit::Slot;
+use crate::store::limit::UNDER_WAY;
+use crate::store::postgres::columns::cut;
+use crate::store::postgres::columns::ids;
+use crate::store::row::Columns;
+use crate::store::row::instants;
+use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
+use crate::trigger::OwnerId;
+use crate::trigger::Trigger;
+use crate::trigger::TriggerId;
+
+/// Others may have taken slots while this transaction waited for the owner, never for so long.
+const WAITED: TimeDelta = TimeDelta::minutes(1);
+
+/// What limits leave to the owners of these triggers. The owners are locked, so that nobody else takes
+/// of it meanwhile.
+pub async fn allowances(
+    conn: &mut PgConnection,
+    triggers: &[&Trigger],
+    limits: &BTreeMap<ChannelKind, Limit>,
+    now: DateTime<Utc>,
+) -> Result<Allowances, StoreError> {
+    let mut allowances = Allowances::default();
+    for (channel, limit) in limits {
+        let of_channel: Vec<&Trigger> = triggers
+            .iter()
+            .copied()
+            .filter(|trigger| trigger.wish.channel == *channel)
+            .collect();
+        if of_channel.is_empty() {
+            continue;
+        }
+        let owners: BTreeSet<&OwnerId> = of_channel.iter().map(|trigger| &trigger.wish.owner).collect();
+        let left = left(conn, *channel, limit, &owners, now).await?;
+        allowances
+            .of
+            .extend(left.into_iter().map(|(owner, left)| ((owner, *channel), left)));
+        allowances.own.extend(own(conn, limit, &of_channel, now).await?);
+    }
+    Ok(allowances)
+}
+
+async fn left(
+    conn: &mut PgConnection,
+    channel: ChannelKind,
+    limit: &Limit,
+    owners: &BTreeSet<&OwnerId>,
+    now: DateTime<Utc>,
+) -> Result<Vec<(OwnerId, Allowance)>, StoreError> {
+    let bounds = Bounds::of(limit, now);
+    let owners: Vec<&str> = owners.iter().map(|owner| owner.0.as_str()).collect();
+    let rows = sqlx::query(
+        "-- fire_check: limits
+         SELECT j.owner,
+             ARRAY(SELECT (extract(epoch FROM s.at) * 1000)::bigint
+                     + CASE s.state WHEN 'granted' THEN $7 ELSE 0 END
+                 FROM limit_slot AS s
+                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.at BETWEEN $3 AND $8
+                   AND (s.state = 'granted' OR (s.state = 'spent' AND s.at >= $4))
+                 ORDER BY s.at DESC LIMIT $6) AS taken,
+             ARRAY(SELECT (extract(epoch FROM s.at) * 1000)::bigint
+                 FROM limit_slot AS s
+                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.at > $5 AND s.state = 'waiting'
+                   AND EXISTS (SELECT 1 FROM alarm_trigger AS t WHERE t.id = s.id)
+                 ORDER BY s.at DESC LIMIT $6) AS waiting
+         FROM unnest($1::text[]) AS j (owner)",
+    )
+    .bind(owners)
+    .bind(channel.as_str())
+    .bind(cut(bounds.granted_since))
+    .bind(cut(bounds.spent_since))
+    .bind(cut(now))
+    .bind(i64::from(limit.amount))
+    .bind(UNDER_WAY.num_milliseconds())
+    .bind(cut(now + WAITED))
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let taken = instants(&row.try_get::<Vec<i64>, _>("taken")?);
+            let waiting = instants(&row.try_get::<Vec<i64>, _>("waiting")?);
+            let owner = OwnerId(row.try_get("owner")?);
+            Ok((owner, Allowance::new(*limit, taken, waiting)))
+        })
+        .collect()
+}
+
+/// The slots that the triggers have already.
+async fn own(
+    conn: &mut PgConnection,
+    limit: &Limit,
+    triggers: &[&Trigger],
+    now: DateTime<Utc>,
+) -> Result<Vec<(TriggerId, Own)>, StoreError> {
+    let bounds = Bounds::of(limit, now);
+    let rows = sqlx::query(
+        "-- fire_check: slots
+         SELECT id, state = 'waiting' AS waits FROM limit_slot
+         WHERE id = ANY($1)
+           AND (state = 'waiting' OR at >= $3 OR (state = 'granted' AND at >= $2))",
+    )
+    .bind(ids(triggers.iter().map(|trigger| &trigger.id)))
+    .bind(cut(bounds.granted_since))
+    .bind(cut(bounds.spent_since))
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let columns = Columns::new("limit_slot", "id", row);
+            let waits: bool = columns.value("waits")?;
+            Ok((columns.id()?, if waits { Own::Waiting } else { Own::Counted }))
+        })
+        .collect()
+}
+
+/// Writes what a fire-check granted and deferred.
+pub async fn take(conn: &mut PgConnection, slots: &[Slot]) -> Result<(), StoreError> {
+    if slots.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "-- fire_check: take slots
+         INSERT INTO limit_slot (id, owner, channel, state, token, at)
+         SELECT j.id, j.owner, j.channel, j.state, j.token, j.at
+         FROM unnest($1::bytea[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::timestamptz[])
+             AS j (id, owner, channel, state, token, at)
+         ORDER BY j.id
+         ON CONFLICT (id) DO UPDATE SET state = excluded.state, token = excluded.token, at = excluded.at",
+    )
+    .bind(slots.iter().map(|slot| slot.id.0.to_vec()).collect::<Vec<_>>())
+    .bind(slots.iter().map(|slot| slot.key.0.0.as_str()).collect::<Vec<_>>())
+    .bind(slots.iter().map(|slot| slot.key.1.as_str()).collect::<Vec<_>>())
+    .bind(slots.iter().map(|slot| slot.state.as_str()).collect::<Vec<_>>())
+    .bind(
+        slots
+            .iter()
+            .map(|slot| slot.token.map(|token| token.0))
+            .collect::<Vec<_>>(),
+    )
+    .bind(slots.iter().map(|slot| cut(slot.at)).collect::<Vec<_>>())
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that these were handed over by now.
+pub async fn spend(
+    conn: &mut PgConnection,
+    spent: &[TriggerId],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    if spent.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "-- settle: spend slots
+         UPDATE limit_slot SET state = 'spent', token = NULL, at = $2 WHERE id = ANY($1)",
+    )
+    .bind(ids(spent))
+    .bind(cut(now))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Gives back what attempts took that handed nothing over.
+pub async fn give_back(
+    conn: &mut PgConnection,
+    attempts: &[(TriggerId, AttemptToken)],
+) -> Result<(), StoreError> {
+    if attempts.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "-- settle: give slots back
+         DELETE FROM limit_slot AS s
+         USING unnest($1::bytea[], $2::bigint[]) AS j (id, token)
+         WHERE s.id = j.id AND s.id = ANY($1) AND s.state = 'granted' AND s.token = j.token",
+    )
+    .bind(attempts.iter().map(|(id, _)| id.0.to_vec()).collect::<Vec<_>>())
+    .bind(attempts.iter().map(|(_, token)| token.0).collect::<Vec<_>>())
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! The slots in the limits of owners.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use chrono::DateTime;
+use chrono::Utc;
+use sqlx::Row;
+use sqlx::SqliteConnection;
+
+use crate::store::StoreError;
+use crate::store::limit::Allowance;
+use crate::store::limit::Allowances;
+use crate::store::limit::Bounds;
+use crate::store::limit::Limit;
+use crate::store::limit::Own;
+use crate::store::limit::Slot;
+use crate::store::limit::UNDER_WAY;
+use crate::store::row::Columns;
+use crate::store::row::instants;
+use crate::store::row::list;
+use crate::store::row::millis;
+use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
+use crate::trigger::OwnerId;
+use crate::trigger::Trigger;
+use crate::trigger::TriggerId;
+
+/// What limits leave to the owners of these triggers.
+pub async fn allowances(
+    conn: &mut SqliteConnection,
+    triggers: &[&Trigger],
+    limits: &BTreeMap<ChannelKind, Limit>,
+    now: DateTime<Utc>,
+) -> Result<Allowances, StoreError> {
+    let mut allowances = Allowances::default();
+    for (channel, limit) in limits {
+        let of_channel: Vec<&Trigger> = triggers
+            .iter()
+            .copied()
+            .filter(|trigger| trigger.wish.channel == *channel)
+            .collect();
+        if of_channel.is_empty() {
+            continue;
+        }
+        let owners: BTreeSet<&OwnerId> = of_channel.iter().map(|trigger| &trigger.wish.owner).collect();
+        let left = left(conn, *channel, limit, &owners, now).await?;
+        allowances
+            .of
+            .extend(left.into_iter().map(|(owner, left)| ((owner, *channel), left)));
+        allowances.own.extend(own(conn, limit, &of_channel, now).await?);
+    }
+    Ok(allowances)
+}
+
+async fn left(
+    conn: &mut SqliteConnection,
+    channel: ChannelKind,
+    limit: &Limit,
+    owners: &BTreeSet<&OwnerId>,
+    now: DateTime<Utc>,
+) -> Result<Vec<(OwnerId, Allowance)>, StoreError> {
+    let bounds = Bounds::of(limit, now);
+    let owners: Vec<&str> = owners.iter().map(|owner| owner.0.as_str()).collect();
+    let rows = sqlx::query(
+        "-- fire_check: limits
+         SELECT j.value AS owner,
+             (SELECT json_group_array(at) FROM (
+                 SELECT s.at + CASE s.state WHEN 'granted' THEN ?7 ELSE 0 END AS at
+                 FROM limit_slot AS s
+                 WHERE s.owner = j.value AND s.channel = ?2 AND s.at BETWEEN ?3 AND ?5
+                   AND (s.state = 'granted' OR (s.state = 'spent' AND s.at >= ?4))
+                 ORDER BY s.at DESC LIMIT ?6) AS head) AS taken,
+             (SELECT json_group_array(at) FROM (
+                 SELECT s.at
+                 FROM limit_slot AS s
+                 WHERE s.owner = j.value AND s.channel = ?2 AND s.at > ?5 AND s.state = 'waiting'
+                   AND EXISTS (SELECT 1 FROM alarm_trigger AS t WHERE t.id = s.id)
+                 ORDER BY s.at DESC LIMIT ?6) AS head) AS waiting
+         FROM json_each(?1) AS j",
+    )
+    .bind(list(&owners))
+    .bind(channel.as_str())
+    .bind(millis(bounds.granted_since))
+    .bind(millis(bounds.spent_since))
+    .bind(millis(now))
+    .bind(limit.amount)
+    .bind(UNDER_WAY.num_milliseconds())
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let columns = Columns::new("limit_slot", "owner", row);
+            let taken = instants(&columns.json::<Vec<i64>>("taken")?);
+            let waiting = instants(&columns.json::<Vec<i64>>("waiting")?);
+            let owner = OwnerId(row.try_get("owner")?);
+            Ok((owner, Allowance::new(*limit, taken, waiting)))
+        })
+        .collect()
+}
+
+/// The slots that the triggers have already.
+async fn own(
+    conn: &mut SqliteConnection,
+    limit: &Limit,
+    triggers: &[&Trigger],
+    now: DateTime<Utc>,
+) -> Result<Vec<(TriggerId, Own)>, StoreError> {
+    let bounds = Bounds::of(limit, now);
+    let names: Vec<String> = triggers.iter().map(|trigger| trigger.id.to_string()).collect();
+    let rows = sqlx::query(
+        "-- fire_check: slots
+         SELECT id, state = 'waiting' AS waits FROM limit_slot
+         WHERE id IN (SELECT unhex(value) FROM json_each(?1))
+           AND (state = 'waiting' OR at >= ?3 OR (state = 'granted' AND at >= ?2))",
+    )
+    .bind(list(&names))
+    .bind(millis(bounds.granted_since))
+    .bind(millis(bounds.spent_since))
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let columns = Columns::new("limit_slot", "id", row);
+            let waits: bool = columns.value("waits")?;
+            Ok((columns.id()?, if waits { Own::Waiting } else { Own::Counted }))
+        })
+        .collect()
+}
+
+/// Writes what a fire-check granted and deferred.
+pub async fn take(conn: &mut SqliteConnection, slots: &[Slot]) -> Result<(), StoreError> {
+    if slots.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<_> = slots
+        .iter()
+        .map(|slot| {
+            let (owner, channel) = (&slot.key.0.0, slot.key.1.as_str());
+            let token = slot.token.map(|token| token.0);
+            (
+                slot.id.to_string(),
+                owner,
+                channel,
+                slot.state.as_str(),
+                token,
+                millis(slot.at),
+            )
+        })
+        .collect();
+    sqlx::query(
+        "-- fire_check: take slots
+         INSERT INTO limit_slot (id, owner, channel, state, token, at)
+         SELECT unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5
+         FROM json_each(?1) WHERE true
+         ON CONFLICT (id) DO UPDATE SET state = excluded.state, token = excluded.token, at = excluded.at",
+    )
+    .bind(list(&listed))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that these were handed over by now.
+pub async fn spend(
+    conn: &mut SqliteConnection,
+    spent: &[TriggerId],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    if spent.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = spent.iter().map(TriggerId::to_string).collect();
+    sqlx::query(
+        "-- settle: spend slots
+         UPDATE limit_slot SET state = 'spent', token = NULL, at = ?2
+         WHERE id IN (SELECT unhex(value) FROM json_each(?1))",
+    )
+    .bind(list(&names))
+    .bind(millis(now))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Gives back what attempts took that handed nothing over.
+pub async fn give_back(
+    conn: &mut SqliteConnection,
+    attempts: &[(TriggerId, AttemptToken)],
+) -> Result<(), StoreError> {
+    if attempts.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<_> = attempts
+        .iter()
+        .map(|(id, token)| (id.to_string(), token.0))
+        .collect();
+    sqlx::query(
+        "-- settle: give slots back
+         DELETE FROM limit_slot
+         WHERE state = 'granted' AND (id, token) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(?1))",
+    )
+    .bind(list(&listed))
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! What one owner gets at the most, as the owner sees it: by the relay's log.
+
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::harness::calendar::Calendar;
+use crate::harness::node::Home;
+use crate::harness::sink::Mail;
+use crate::harness::sink::Sink;
+use crate::harness::whole_second_in;
+use crate::nodes::Scene;
+
+const TIMEFRAME: &str = "3s";
+
+const THREE: [(&str, &str); 2] = [
+    ("CHANNELS__EMAIL__LIMIT__AMOUNT", "3"),
+    ("CHANNELS__EMAIL__LIMIT__TIMEFRAME", TIMEFRAME),
+];
+
+/// Checks every window of the timeframe: whichever message it begins with, the third after it is outside.
+fn assert_three_in_any_timeframe(mails: &[Mail]) {
+    let timeframe = humantime::parse_duration(TIMEFRAME).expect("a duration");
+    let mut instants: Vec<DateTime<Utc>> = mails.iter().map(|mail| mail.at).collect();
+    instants.sort_unstable();
+    for four in instants.windows(4) {
+        let within = four[3] - four[0];
+        assert!(
+            within >= TimeDelta::from_std(timeframe).expect("short"),
+            "four in {within}"
+        );
+    }
+}
+
+fn event(number: usize, due: DateTime<Utc>) -> Calendar {
+    Calendar::far_away(&format!("e{number}@example.org")).alarm_at(due)
+}
+
+#[tokio::test]
+async fn what_is_over_the_limit_leaves_as_the_window_allows() {
+    let sink = Sink::start().await;
+    let home = THREE
+        .iter()
+        .fold(Home::new().with_relay(sink.port), |home, (key, value)| {
+            home.with(key, value)
+        });
+    let node = home.start_with_owner().await;
+    let due = whole_second_in(3);
+    for number in 0..8 {
+        node.put_event(&format!("e{number}"), &event(number, due))
+            .await
+            .ok();
+    }
+
+    let mails = sink.mails(8).await;
+
+    assert_three_in_any_timeframe(&mails);
+    let last = mails.iter().map(|mail| mail.at).max().expect("there are mails");
+    assert!(last - due < TimeDelta::seconds(20), "{last}");
+    let metrics = node.get("/metrics").await.ok();
+    let deferred = "carillon_deferred_total{channel=\"email\"} ";
+    let count = metrics.as_str().and_then(|text| text.split_once(deferred));
+    assert!(
+        count.is_some_and(|(_, rest)| !rest.starts_with('0')),
+        "they waited"
+    );
+}
+
+#[tokio::test]
+async fn what_is_over_the_limit_is_recorded_where_it_is_dropped() {
+    let sink = Sink::start().await;
+    let home = THREE
+        .iter()
+        .fold(Home::new().with_relay(sink.port), |home, (key, value)| {
+            home.with(key, value)
+        });
+    let node = home
+        .with("CHANNELS__EMAIL__LIMIT__TIMEFRAME", "1h")
+        .with("CHANNELS__EMAIL__ON_LIMIT", "drop")
+        .start_with_owner()
+        .await;
+    let due = whole_second_in(3);
+    for number in 0..8 {
+        node.put_event(&format!("e{number}"), &event(number, due))
+            .await
+            .ok();
+    }
+
+    let history = node.history_of(8).await;
+
+    let dropped = history
+        .iter()
+        .filter(|row| (&row["outcome"], &row["reason"]) == (&"suppressed".into(), &"rate limit".into()));
+    assert_eq!(dropped.count(), 5, "{history:?}");
+    assert_eq!(sink.log().mails.len(), 3);
+}
+
+/// Every node fires for the one owner at once; one of them dies while others wait for their slots, and comes back.
+#[tokio::test]
+async fn nodes_keep_the_limit_of_an_owner_together_through_a_crash() {
+    let mut scene = Scene::with(2, &THREE).await;
+    let due = whole_second_in(5);
+    for number in 0..11 {
+        let node = &scene.nodes[number % 2];
+        node.put_event(&format!("e{number}"), &event(number, due))
+            .await
+            .ok();
+    }
+    // Three are settled, and the others wait.
+    scene.nodes[0].certain_history_of(3).await;
+
+    scene.nodes[1].kill();
+    scene.nodes[1].start_again().await;
+
+    let mails = scene.sink.mails(11).await;
+    assert_three_in_any_timeframe(&mails);
+    let history = scene.nodes[0].certain_history_of(11).await;
+    assert!(history.iter().all(|row| row["outcome"] == "sent"), "{history:?}");
+    assert_eq!(scene.sink.log().mails.len(), 11, "each once");
+}
