@@ -1,10 +1,14 @@
 //! The bench command: `cargo bench --bench drain`. Prints a table for the README.
 //!
-//! One node in this process, on SQLite as it is shipped (WAL, `synchronous=FULL`), in a temporary folder. Two questions:
-//! how fast is a backlog drained when 20,000 triggers are due at one instant, and how late is a reminder when 500 are due
-//! each second? Both with a channel that does nothing, which shows what the house itself costs, and with `smtp-sink` over
-//! eight connections, which shows the whole way. iCalendar knows whole seconds, so "500 a second" comes as 500 at once.
+//! One node in this process: on SQLite as it is shipped (WAL, `synchronous=FULL`), in a temporary folder, and on a private
+//! PostgreSQL that syncs each commit. Two questions: how fast is a backlog drained that is due at one instant, and how late
+//! is a reminder when many are due each second? Both with a channel that does nothing, which shows what the house itself
+//! costs, and with `smtp-sink` over eight connections, which shows the whole way. iCalendar knows whole seconds, so "500 a
+//! second" comes as 500 at once.
 
+#[path = "../../tests/it/harness/mod.rs"]
+#[expect(dead_code, reason = "the tests need more of it")]
+mod harness;
 mod node;
 mod relay;
 
@@ -17,11 +21,42 @@ use chrono::TimeDelta;
 use crate::node::BenchNode;
 use crate::relay::Way;
 
-/// Triggers due at one instant.
-const BACKLOG: usize = 20_000;
+/// The database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// In a file.
+    Sqlite,
+    /// On a private server.
+    Postgres,
+}
 
-/// Triggers due each second, and for how many seconds.
-const PACE: (usize, usize) = (500, 20);
+impl Base {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "SQLite",
+            Self::Postgres => "PostgreSQL",
+        }
+    }
+
+    /// Triggers due at one instant.
+    const fn backlog(self) -> usize {
+        match self {
+            Self::Sqlite => 20_000,
+            Self::Postgres => 100_000,
+        }
+    }
+
+    /// Triggers due each second.
+    const fn pace(self) -> usize {
+        match self {
+            Self::Sqlite => 500,
+            Self::Postgres => 1_000,
+        }
+    }
+}
+
+/// For how many seconds they are due.
+const SECONDS: usize = 20;
 
 fn main() {
     // Test runners start every target; only `cargo bench` says `--bench`.
@@ -30,24 +65,29 @@ fn main() {
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be started");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    println!("SQLite, {cores} cores\n");
+    println!("{cores} cores\n");
     println!(
-        "| channel | pushed, events/s | drained, triggers/s | lateness at 500/s, p50 | p99 | worst | early |"
+        "| database | channel | pushed, events/s | backlog | drained, triggers/s | due each second | lateness p50 | p99 | worst | early |"
     );
-    println!("|---|---|---|---|---|---|---|");
-    for way in [Way::Nothing, Way::SmtpSink] {
-        runtime.block_on(measure(way));
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    for base in [Base::Sqlite, Base::Postgres] {
+        for way in [Way::Nothing, Way::SmtpSink] {
+            runtime.block_on(measure(base, way));
+        }
     }
 }
 
-async fn measure(way: Way) {
-    let (pushed, drained) = drain(way).await;
-    let lateness = lateness(way).await;
+async fn measure(base: Base, way: Way) {
+    let (pushed, drained) = drain(base, way).await;
+    let lateness = lateness(base, way).await;
     let early = lateness.iter().filter(|late| **late < 0).count();
     let at = |share: f64| lateness[share_of(lateness.len(), share)];
     println!(
-        "| {} | {pushed:.0} | {drained:.0} | {} ms | {} ms | {} ms | {early} |",
+        "| {} | {} | {pushed:.0} | {} | {drained:.0} | {} | {} ms | {} ms | {} ms | {early} |",
+        base.name(),
         way.name(),
+        base.backlog(),
+        base.pace(),
         at(0.5),
         at(0.99),
         at(1.0)
@@ -55,11 +95,12 @@ async fn measure(way: Way) {
 }
 
 /// Events pushed per second, and triggers drained per second.
-async fn drain(way: Way) -> (f64, f64) {
-    let node = BenchNode::start(way).await;
-    let due = node.instant_after(BACKLOG).await;
+async fn drain(base: Base, way: Way) -> (f64, f64) {
+    let node = BenchNode::start(base, way).await;
+    let backlog = base.backlog();
+    let due = node.instant_after(backlog).await;
     let began = SystemClock.elapsed();
-    node.push(BACKLOG, |_| due).await;
+    node.push(backlog, |_| due).await;
     let pushing = SystemClock.elapsed().saturating_sub(began);
     assert!(SystemClock.now() < due, "the machine became slow; run it again");
     SystemClock
@@ -69,15 +110,15 @@ async fn drain(way: Way) -> (f64, f64) {
     node.drained(due).await;
     let draining = SystemClock.elapsed().saturating_sub(began);
     let sent = node.deliveries().await;
-    assert_eq!(sent.len(), BACKLOG, "every trigger has its row");
+    assert_eq!(sent.len(), backlog, "every trigger has its row");
     node.stop().await;
-    (per_second(BACKLOG, pushing), per_second(BACKLOG, draining))
+    (per_second(backlog, pushing), per_second(backlog, draining))
 }
 
 /// Milliseconds from the promised instant to the hand-over, ascending.
-async fn lateness(way: Way) -> Vec<i64> {
-    let node = BenchNode::start(way).await;
-    let (each_second, seconds) = PACE;
+async fn lateness(base: Base, way: Way) -> Vec<i64> {
+    let node = BenchNode::start(base, way).await;
+    let (each_second, seconds) = (base.pace(), SECONDS);
     let first = node.instant_after(each_second * seconds).await;
     let instant = |index: usize| {
         let second = i64::try_from(index / each_second).expect("few seconds");

@@ -1,6 +1,7 @@
 //! The node that the bench drives: the shipped one, assembled in this process.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,9 @@ use carillon::store::EventKey;
 use carillon::store::HistoryQuery;
 use carillon::store::Owner;
 use carillon::store::Store;
-use carillon::store::sqlite::Options;
+use carillon::store::postgres;
+use carillon::store::postgres::PostgresStore;
+use carillon::store::sqlite;
 use carillon::store::sqlite::SqliteStore;
 use carillon::trigger::ChannelKind;
 use carillon::trigger::OwnerId;
@@ -35,6 +38,8 @@ use chrono::TimeDelta;
 use chrono::Utc;
 use tempfile::TempDir;
 
+use crate::Base;
+use crate::harness::postgres::Postgres;
 use crate::relay::NothingChannel;
 use crate::relay::SmtpSink;
 use crate::relay::Way;
@@ -59,11 +64,13 @@ pub struct BenchNode {
     shutdown: Shutdown,
     _sink: Option<SmtpSink>,
     _folder: TempDir,
+    /// Last: the node goes before its database.
+    _server: Option<Postgres>,
 }
 
 impl BenchNode {
-    /// Starts one that sends this way.
-    pub async fn start(way: Way) -> Self {
+    /// Starts one on this database that sends this way.
+    pub async fn start(base: Base, way: Way) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let sink = match way {
@@ -78,13 +85,7 @@ impl BenchNode {
                     .expect("no TLS is asked for"),
             ),
         };
-        let store = SqliteStore::open(
-            &folder.path().join("bench.db"),
-            Arc::clone(&clock),
-            Options::default(),
-        )
-        .await;
-        let store: Arc<dyn Store> = Arc::new(store.expect("a new database can be made"));
+        let (store, server) = open(base, folder.path(), &clock).await;
         let parts = Parts {
             store: Arc::clone(&store),
             clock,
@@ -109,6 +110,7 @@ impl BenchNode {
             shutdown,
             _sink: sink,
             _folder: folder,
+            _server: server,
         };
         bench.put_owners().await;
         bench
@@ -199,6 +201,23 @@ impl BenchNode {
                 "{:?}",
                 answers[0]
             );
+        }
+    }
+}
+
+async fn open(base: Base, folder: &Path, clock: &Arc<dyn Clock>) -> (Arc<dyn Store>, Option<Postgres>) {
+    match base {
+        Base::Sqlite => {
+            let path = folder.join("bench.db");
+            let store = SqliteStore::open(&path, Arc::clone(clock), sqlite::Options::default()).await;
+            (Arc::new(store.expect("a new database can be made")), None)
+        }
+        Base::Postgres => {
+            // As Debian ships it: what is committed is on the disk.
+            let server = Postgres::start_with(&["shared_buffers=512MB", "max_wal_size=4GB"]).await;
+            let url = server.database().await;
+            let store = PostgresStore::open(&url, postgres::Options::default()).await;
+            (Arc::new(store.expect("a new database can be made")), Some(server))
         }
     }
 }
