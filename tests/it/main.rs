@@ -18,4 +18,5 @@ mod model;
 mod nodes;
 mod operating;
 mod readme;
+mod skew;
 mod store;
