@@ -1,5 +1,7 @@
 //! Several real nodes on one real PostgreSQL. The oracle is the relay's log.
 
+mod command;
+
 use std::net::Ipv4Addr;
 use std::net::TcpListener;
 
@@ -70,6 +72,11 @@ impl Scene {
             sink,
             _postgres: postgres,
         }
+    }
+
+    /// The number of a node.
+    async fn id_of(&self, at: usize) -> Value {
+        self.nodes[at].get("/v1/cluster").await.ok()["node"].clone()
     }
 
     /// Waits until every node knows so many voters and one leader; returns the leader's place among the nodes.
