@@ -2,8 +2,9 @@
 //!
 //! A change is read before the transaction and decided inside it, on what the transaction sees ([`accept`],
 //! [`edit`]). Triggers due inside the look-ahead window are claimed in the same transaction, since the planner
-//! may not look again before they are due; withdrawn ones are told to whoever holds their timer after the commit. That
-//! message may be lost: a stale timer loses its fire-check.
+//! may not look again before they are due, for a session that delivers: this node's, or another's. It is told after the
+//! commit, as are those who hold the timers of withdrawn ones. Both messages may be lost: what a session holds it looks up
+//! before it is due, and a stale timer loses its fire-check.
 
 mod accept;
 mod edit;
@@ -129,38 +130,39 @@ pub struct Complaint {
     pub reason: String,
 }
 
-/// Told after the commit what became of a change: what was claimed for this node, what is no longer owed.
-pub type Tell = Arc<dyn Fn(&Changed) + Send + Sync>;
+/// Who takes what is due soon: a session that delivers; none where none is known, which leaves it to the planner.
+pub type Taker = Arc<dyn Fn() -> Option<SessionId> + Send + Sync>;
+
+/// Told after the commit what became of a change: what was claimed, for whom, and what is no longer owed.
+pub type Tell = Arc<dyn Fn(&Changed, Option<SessionId>) + Send + Sync>;
+
+/// What became of one change, and who took what it owes soon.
+type Decided = (Result<Changed, StoreError>, Option<SessionId>);
 
 /// Takes changes.
 #[derive(Clone)]
 pub struct ChangeHandler {
     store: Arc<dyn Store>,
     config: watch::Receiver<Config>,
-    session: Option<SessionId>,
+    taker: Taker,
     tell: Tell,
 }
 
 impl fmt::Debug for ChangeHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChangeHandler")
-            .field("session", &self.session)
+            .field("store", &self.store)
             .finish_non_exhaustive()
     }
 }
 
 impl ChangeHandler {
-    /// A handler that claims near triggers for `session`; without one it leaves them to the planner.
-    pub fn new(
-        store: Arc<dyn Store>,
-        config: watch::Receiver<Config>,
-        session: Option<SessionId>,
-        tell: Tell,
-    ) -> Self {
+    /// A handler that claims near triggers for whom `taker` names.
+    pub fn new(store: Arc<dyn Store>, config: watch::Receiver<Config>, taker: Taker, tell: Tell) -> Self {
         Self {
             store,
             config,
-            session,
+            taker,
             tell,
         }
     }
@@ -234,11 +236,12 @@ impl ChangeHandler {
     async fn plan_again(&self, owner: Option<&OwnerId>, editing: &Editing) -> Result<(), StoreError> {
         let mut cursor = None;
         loop {
+            let near = self.near();
             let page = self
                 .store
-                .edit_groups(owner, cursor, GROUPS_PER_TRANSACTION, editing, self.near());
+                .edit_groups(owner, cursor, GROUPS_PER_TRANSACTION, editing, near);
             let (changed, next) = page.await?;
-            (self.tell)(&changed);
+            (self.tell)(&changed, near.map(|near| near.session));
             if next.is_none() {
                 return Ok(());
             }
@@ -266,7 +269,9 @@ impl ChangeHandler {
         let mut rest = &changes[..];
         for length in affordable(&costs) {
             let (part, later) = rest.split_at(length);
-            results.extend(self.store.change(part, &self.editing(), self.near()).await?);
+            let near = self.near();
+            let changed = self.store.change(part, &self.editing(), near).await?;
+            results.extend(changed.into_iter().map(|it| (it, near.map(|near| near.session))));
             rest = later;
         }
         let mut results = results.into_iter();
@@ -291,7 +296,7 @@ impl ChangeHandler {
         Ok(known.get(id).cloned().flatten())
     }
 
-    fn answer(&self, read: read::Read, result: Result<Changed, StoreError>) -> Result<Answer, StoreError> {
+    fn answer(&self, read: read::Read, (result, taker): Decided) -> Result<Answer, StoreError> {
         let changed = match result {
             Ok(changed) => changed,
             Err(unknown @ StoreError::UnknownOwner(_)) => {
@@ -302,7 +307,7 @@ impl ChangeHandler {
             }
             Err(error) => return Err(error),
         };
-        (self.tell)(&changed);
+        (self.tell)(&changed, taker);
         let mut warnings = read.warnings;
         let set_aside = changed.set_aside.iter();
         warnings.extend(
@@ -328,7 +333,7 @@ impl ChangeHandler {
 
     fn near(&self) -> Option<NearClaim> {
         let window = self.config.borrow().window;
-        self.session.map(|session| NearClaim { session, window })
+        (self.taker)().map(|session| NearClaim { session, window })
     }
 }
 

@@ -4,12 +4,17 @@
 //! it for people* (the wall clock, which may be stepped) and *how long has it been* (the boot-time clock, which goes
 //! on while the machine sleeps and is never stepped).
 
+mod database;
+
 use std::sync::Mutex;
 use std::time::Duration;
 
 use chrono::DateTime;
 use chrono::SubsecRound;
 use chrono::Utc;
+
+pub use database::DatabaseClock;
+pub use database::Offset;
 
 /// A wall clock and a boot-time clock.
 #[async_trait::async_trait]

@@ -9,6 +9,7 @@ pub mod channel;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
+pub mod condition;
 pub mod config;
 pub mod delivery;
 pub mod http;

@@ -17,6 +17,8 @@ use crate::change;
 use crate::change::ChangeHandler;
 use crate::channel::Channel;
 use crate::clock::Clock;
+use crate::clock::DatabaseClock;
+use crate::condition::Led;
 use crate::config::Settings;
 use crate::delivery::OnDoubt;
 use crate::delivery::lane::Lane;
@@ -57,8 +59,10 @@ const DRAIN: Duration = Duration::from_secs(30);
 pub struct Parts {
     /// Where triggers are kept.
     pub store: Arc<dyn Store>,
-    /// Its clocks.
+    /// Its clocks: where the store has one of its own, that is `database_clock`.
     pub clock: Arc<dyn Clock>,
+    /// The clock that the store goes by, where that is not this node's own.
+    pub database_clock: Option<Arc<DatabaseClock>>,
     /// Its ways out.
     pub channels: BTreeMap<ChannelKind, Arc<dyn Channel>>,
     /// How reminders are worded.
@@ -132,6 +136,7 @@ impl Node {
         let Parts {
             store,
             clock,
+            database_clock,
             channels,
             renderer,
             metrics,
@@ -163,6 +168,7 @@ impl Node {
         let worker = Worker {
             store: Arc::clone(&store),
             clock,
+            database_clock,
             leadership: seat.leadership(),
             session,
             metrics,
@@ -172,6 +178,8 @@ impl Node {
             seat: seat.clone(),
             delivers,
         };
+        // Before the first change comes it is known who may be given what it owes soon.
+        worker.beat_once().await?;
         Ok(Self {
             changes: changes(&shared, live, delivers.then_some(session), &seat),
             planner: planner(&shared, &seat),
@@ -222,6 +230,16 @@ impl Node {
             let cleaning = Arc::clone(&worker);
             watched(&loops, "janitor", shutdown, move |stop| async move {
                 cleaning.clean(&janitor, &stop).await;
+            });
+        }
+        if let Some(cluster) = worker.seat.cluster().cloned() {
+            // A node is ready once it knows that somebody leads.
+            worker
+                .ready
+                .set("cluster", Led::default().look(false, Duration::ZERO));
+            let watching = Arc::clone(&worker);
+            watched(&loops, "watch", shutdown, move |stop| async move {
+                watching.watch(&cluster, &stop).await;
             });
         }
         let fails = shutdown.clone();
@@ -293,19 +311,22 @@ where
     });
 }
 
-fn changes(shared: &Arc<Shared>, live: &Live, session: Option<SessionId>, seat: &Seat) -> ChangeHandler {
-    let seat = seat.clone();
-    let armed = Arc::clone(&shared.armed);
+fn changes(shared: &Arc<Shared>, live: &Live, own: Option<SessionId>, seat: &Seat) -> ChangeHandler {
+    let (seat, asked) = (seat.clone(), seat.clone());
     let metrics = Arc::clone(&shared.metrics);
-    let tell = Arc::new(move |changed: &Changed| {
+    let tell = Arc::new(move |changed: &Changed, taker: Option<SessionId>| {
         seat.withdraw(&changed.withdrawn);
-        armed.arm(&changed.claimed);
+        match taker.filter(|taker| Some(*taker) != own) {
+            Some(other) => seat.entrust(other, &changed.claimed),
+            None => seat.armed.arm(&changed.claimed),
+        }
         metrics.claims(ClaimResult::Claimed, changed.claimed.len());
         for record in &changed.recorded {
             metrics.concluded(record.wish.channel, record.outcome, record.reason);
         }
     });
-    ChangeHandler::new(Arc::clone(&shared.store), live.change.subscribe(), session, tell)
+    let taker = Arc::new(move || asked.taker(own));
+    ChangeHandler::new(Arc::clone(&shared.store), live.change.subscribe(), taker, tell)
 }
 
 fn planner(shared: &Arc<Shared>, seat: &Seat) -> Planner {

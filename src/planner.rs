@@ -57,14 +57,6 @@ type Cursor = Option<(DateTime<Utc>, TriggerId)>;
 struct Hands(Vec<Living>);
 
 impl Hands {
-    /// The one that has the least.
-    fn freest(&self) -> Option<Living> {
-        self.0
-            .iter()
-            .min_by_key(|hand| (hand.pending, hand.session.0))
-            .copied()
-    }
-
     fn give(&mut self, session: SessionId, count: usize) {
         let hand = self.0.iter_mut().find(|hand| hand.session == session);
         if let Some(hand) = hand {
@@ -119,7 +111,7 @@ impl Planner {
     ) -> Result<u64, StoreError> {
         let mut claimed = 0;
         let mut cursor: Cursor = None;
-        while let Some(hand) = hands.freest() {
+        while let Some(hand) = Living::freest(&hands.0) {
             let limit = if hands.0.len() == 1 { PAGE } else { SHARE };
             let page = store.claim_due(hand.session, until, cursor, limit).await?;
             (self.tell)(&hand, &page);

@@ -146,6 +146,32 @@ impl Seat {
             .and_then(|cluster| i64::try_from(cluster.id()).ok())
     }
 
+    /// Who takes what is due soon: `own` where it may be given claims, else the session that has the least, as of the last
+    /// beat.
+    pub fn taker(&self, own: Option<SessionId>) -> Option<SessionId> {
+        let living = self.living.borrow();
+        if living.iter().any(|it| Some(it.session) == own) {
+            return own;
+        }
+        Living::freest(&living).map(|it| it.session).or(own)
+    }
+
+    /// Tells another session what it has been given, and counts it as held there until the next beat says how much is.
+    pub fn entrust(&self, session: SessionId, claimed: &[Claimed]) {
+        let mut peer = None;
+        self.living.send_if_modified(|living| {
+            let taker = living.iter_mut().find(|it| it.session == session);
+            if let Some(taker) = taker {
+                taker.pending += claimed.len() as u64;
+                peer = taker.peer;
+            }
+            false
+        });
+        if let Some(peer) = peer {
+            self.give(peer, claimed);
+        }
+    }
+
     /// Tells a peer what it has been given.
     pub fn give(&self, peer: i64, claimed: &[Claimed]) {
         for part in claimed.chunks(TOGETHER) {
@@ -200,6 +226,39 @@ fn receive(armed: &Armed, topic: Topic, messages: &[Box<RawValue>]) {
 mod tests {
     use super::*;
     use crate::trigger::ChannelKind;
+
+    #[test]
+    fn what_is_due_soon_is_taken_here_or_by_whoever_delivers_and_has_the_least() {
+        let living = |session, pending| Living {
+            session: SessionId(session),
+            peer: None,
+            pending,
+        };
+        let own = Some(SessionId(1));
+        let seat = Seat::default();
+        assert_eq!(
+            (seat.taker(own), seat.taker(None)),
+            (own, None),
+            "nobody is known"
+        );
+        seat.living
+            .send_replace(vec![living(1, 9), living(2, 3), living(3, 1)]);
+        assert_eq!((seat.taker(own), seat.taker(None)), (own, Some(SessionId(3))));
+        let claimed = Claimed {
+            id: TriggerId([7; 16]),
+            generation: 1,
+            due_at: DateTime::UNIX_EPOCH,
+            channel: ChannelKind::Email,
+        };
+        seat.entrust(SessionId(3), &[claimed; 3]);
+        assert_eq!(seat.taker(None), Some(SessionId(2)), "the third has four by now");
+        seat.living.send_replace(vec![living(2, 3)]);
+        assert_eq!(
+            seat.taker(own),
+            Some(SessionId(2)),
+            "this node may be given nothing"
+        );
+    }
 
     #[test]
     fn what_a_peer_is_given_and_what_is_taken_back_arrives() {

@@ -12,6 +12,7 @@ use crate::channel::Channel;
 use crate::channel::email::EmailChannel;
 use crate::channel::outbox::OutboxChannel;
 use crate::clock::Clock;
+use crate::clock::DatabaseClock;
 use crate::clock::SystemClock;
 use crate::cluster;
 use crate::cluster::Cluster;
@@ -51,7 +52,7 @@ pub fn serve(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
 
 async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Result<()> {
     let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let (clock, database_clock) = clocks(&settings);
     let metrics = Arc::new(Metrics::new());
     metrics.config_applied(settings.hash());
 
@@ -67,6 +68,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let parts = Parts {
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
+        database_clock,
         channels: channels(&settings, &clock)?,
         renderer: Renderer::new(settings.templates_dir.as_deref())?,
         metrics: Arc::clone(&metrics),
@@ -125,6 +127,15 @@ async fn leave(seat: &Seat, running: Running, shutdown: &Shutdown) {
     if let Some(cluster) = seat.cluster() {
         cluster.shut_down().await;
     }
+}
+
+/// This node's clock; and where the store is a database with a clock of its own, that one, for both uses.
+fn clocks(settings: &Settings) -> (Arc<dyn Clock>, Option<Arc<DatabaseClock>>) {
+    if !settings.store.is_postgres() {
+        return (Arc::new(SystemClock), None);
+    }
+    let clock = Arc::new(DatabaseClock::over(Arc::new(SystemClock)));
+    (Arc::clone(&clock) as Arc<dyn Clock>, Some(clock))
 }
 
 /// Opens the store, and takes this node's place in the cluster that shares it.

@@ -15,7 +15,12 @@ use tokio_util::sync::CancellationToken;
 use crate::arbiter;
 use crate::change::ChangeHandler;
 use crate::clock::Clock;
+use crate::clock::DatabaseClock;
+use crate::cluster::Cluster;
 use crate::cluster::Leadership;
+use crate::condition;
+use crate::condition::Led;
+use crate::condition::MOST_OFFSET;
 use crate::janitor;
 use crate::janitor::Janitor;
 use crate::metrics::ClaimResult;
@@ -38,6 +43,9 @@ const FIND: Duration = Duration::from_secs(5);
 
 /// How often lapsed claims are looked for.
 const RESCUE: Duration = Duration::from_secs(5);
+
+/// What is due so soon is somebody's, or the planner looks for it.
+const SOON: TimeDelta = TimeDelta::seconds(15);
 
 /// How often what is old is deleted.
 const PURGE: Duration = Duration::from_mins(10);
@@ -92,6 +100,8 @@ pub struct Worker {
     pub store: Arc<dyn Store>,
     /// The node's clocks.
     pub clock: Arc<dyn Clock>,
+    /// The clock that the store goes by, where that is not this node's own.
+    pub database_clock: Option<Arc<DatabaseClock>>,
     /// Whether this node does the periodic work.
     pub leadership: Leadership,
     /// This start of this node.
@@ -124,15 +134,15 @@ impl Worker {
                 () = stop.cancelled() => return,
                 () = self.clock.sleep(pause) => {}
                 // A node that comes to lead looks at once, unless it has only just started.
-                () = self.leadership.differs(held) => {
-                    pause = starts_at.saturating_sub(self.clock.elapsed());
-                    if !pause.is_zero() {
-                        continue;
-                    }
-                }
+                () = self.leadership.differs(held) => {}
                 () = self.nudge.notified() => {}
                 Ok(()) = reloaded.changed() => {}
             }
+            pause = starts_at.saturating_sub(self.clock.elapsed());
+            if !pause.is_zero() {
+                continue;
+            }
+            pause = self.rounds.borrow().period;
             if self.leadership.is_held() {
                 pause = self.plan_once(planner).await;
             }
@@ -213,6 +223,7 @@ impl Worker {
             steps.look(self.clock.now(), self.clock.elapsed());
             rules.send_within = steps.send_within(rules.send_within);
             self.rescue_once(janitor, &rules).await;
+            self.look_if_forgotten().await;
             if more || self.clock.elapsed().saturating_sub(purged) >= PURGE {
                 more = self.purge_once(janitor).await;
                 purged = self.clock.elapsed();
@@ -234,6 +245,17 @@ impl Worker {
                 }
             }
             Err(error) => tracing::warn!(%error, "looking for lapsed claims failed; trying again"),
+        }
+    }
+
+    /// Has the planner look if something due soon is nobody's: it was planned where nobody could take it, or for somebody
+    /// who has just gone.
+    async fn look_if_forgotten(&self) {
+        let soon = async { self.store.backlog(self.store.now().await? + SOON, BACKLOG).await };
+        match soon.await {
+            Ok(backlog) if backlog.planned > 0 => self.nudge.notify_one(),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "looking for what is due soon failed; trying again"),
         }
     }
 
@@ -302,18 +324,48 @@ impl Worker {
         }
     }
 
+    /// Sees once a second whether somebody leads, until `stop`.
+    pub async fn watch(&self, cluster: &Cluster, stop: &CancellationToken) {
+        let mut led = Led::default();
+        loop {
+            self.turns("watch", BEAT);
+            let is_led = cluster.status().await.authority;
+            self.ready.set("cluster", led.look(is_led, self.clock.elapsed()));
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.clock.sleep(BEAT) => {}
+            }
+        }
+    }
+
+    /// Who is given claims should know what time it is. Alone, a node delivers all the same, by the database's clock.
     fn report(&self) -> Report {
+        let offset = self.database_clock.as_ref().and_then(|clock| clock.offset());
         Report {
-            delivers: self.delivers,
+            delivers: self.delivers && !offset.is_some_and(|offset| offset.exceeds(MOST_OFFSET)),
             peer: self.seat.number(),
             pending: self.seat.armed.len() as u64,
         }
     }
 
-    async fn beat_once(&self) -> Result<bool, StoreError> {
-        let lives = self.store.beat(self.session, self.report()).await?;
+    /// Asks the store for the time, and compares.
+    async fn read_clock(&self) -> Result<DateTime<Utc>, StoreError> {
+        let asked = self.clock.elapsed();
         let now = self.store.now().await?;
-        self.metrics.clock_offset(self.clock.now() - now);
+        if let Some(clock) = &self.database_clock {
+            clock.read(asked, now);
+            if let Some(offset) = clock.offset() {
+                self.metrics.clock_offset(offset.ahead);
+                self.ready.set("clock", condition::clock(offset));
+            }
+        }
+        Ok(now)
+    }
+
+    /// One beat. False: the session was ended by somebody else.
+    pub async fn beat_once(&self) -> Result<bool, StoreError> {
+        let now = self.read_clock().await?;
+        let lives = self.store.beat(self.session, self.report()).await?;
         self.metrics.leads(self.leadership.is_held());
         if self.seat.cluster().is_some() {
             let dead_after = self.rounds.borrow().rescue.dead_after;

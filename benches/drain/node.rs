@@ -89,6 +89,7 @@ impl BenchNode {
         let parts = Parts {
             store: Arc::clone(&store),
             clock,
+            database_clock: None,
             channels: BTreeMap::from([(ChannelKind::Email, channel)]),
             renderer: Renderer::new(None).expect("the built-in templates are right"),
             metrics: Arc::new(Metrics::new()),

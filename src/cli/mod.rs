@@ -2,6 +2,7 @@
 //! failure it was, as `sysexits.h` numbers them: 78 for the configuration, 65 for the data, 1 for everything else.
 
 mod check;
+mod cluster;
 mod preview;
 
 use std::path::PathBuf;
@@ -64,6 +65,9 @@ enum Command {
     /// Check the configuration and say everything that is wrong, with the cure
     Check(check::Arguments),
 
+    /// Ask a running node about its cluster
+    Cluster(cluster::Arguments),
+
     /// Show what would fire, for whom and when; needs neither a server nor a configuration
     Preview(preview::Arguments),
 }
@@ -74,6 +78,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Serve => with_settings(cli, serve),
         Command::Migrate => with_settings(cli, |_, settings| migrate(&settings)),
         Command::Check(arguments) => with_settings(cli, |_, settings| check::run(arguments, &settings)),
+        Command::Cluster(arguments) => with_settings(cli, |_, settings| cluster::run(arguments, &settings)),
         Command::Preview(arguments) => preview::run(arguments),
     }
 }

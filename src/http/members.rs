@@ -10,14 +10,17 @@ use super::problem::At;
 use super::problem::Problem;
 use crate::cluster::Cluster;
 use crate::cluster::MemberStatus;
+use crate::cluster::NodeId;
 
 /// The cluster as this node, or better its leader, sees it.
 #[derive(Debug, Serialize)]
 pub(super) struct ClusterAnswer {
     /// The name of the cluster.
     cluster: String,
-    /// The node that answers.
+    /// The node that was asked.
     node: u64,
+    /// The node whose view this is: the leader, where it can be asked.
+    told_by: u64,
     /// The node that leads, as far as is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     leader: Option<u64>,
@@ -37,7 +40,8 @@ struct Member {
 
 /// `GET /v1/cluster`.
 pub(super) async fn list(State(shared): State<Shared>) -> Result<Json<ClusterAnswer>, Problem> {
-    let status = cluster(&shared)?.status().await;
+    let cluster = cluster(&shared)?;
+    let status = cluster.status().await;
     let living = shared.seat.living.borrow().clone();
     let member = |status: MemberStatus| {
         let session = living
@@ -50,7 +54,8 @@ pub(super) async fn list(State(shared): State<Shared>) -> Result<Json<ClusterAns
     };
     Ok(Json(ClusterAnswer {
         cluster: status.cluster,
-        node: status.node,
+        node: cluster.id(),
+        told_by: status.node,
         leader: status.leader,
         term: status.term,
         members: status.members.into_iter().map(member).collect(),
@@ -59,10 +64,19 @@ pub(super) async fn list(State(shared): State<Shared>) -> Result<Json<ClusterAns
 
 /// `DELETE /v1/cluster/{id}`: strikes off a node that is gone for good.
 pub(super) async fn remove(State(shared): State<Shared>, At(id): At<u64>) -> Result<StatusCode, Problem> {
-    let removed = cluster(&shared)?.remove(id).await;
-    removed
-        .map(|()| StatusCode::NO_CONTENT)
-        .map_err(|reason| Problem::conflict(&reason))
+    let cluster = cluster(&shared)?;
+    let Err(reason) = cluster.remove(id).await else {
+        return Ok(StatusCode::NO_CONTENT);
+    };
+    let known: Vec<NodeId> = cluster.status().await.members.iter().map(|it| it.id).collect();
+    if known.contains(&id) {
+        return Err(Problem::conflict(&reason));
+    }
+    let known: Vec<String> = known.iter().map(NodeId::to_string).collect();
+    Err(Problem::not_found(format!(
+        "{reason}: the members are {}",
+        known.join(", ")
+    )))
 }
 
 fn cluster(shared: &Shared) -> Result<&Cluster, Problem> {

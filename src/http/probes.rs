@@ -15,6 +15,9 @@ use serde::Serialize;
 use super::Shared;
 use super::problem::Problem;
 
+const SEE_STORE: &str =
+    "see that the database of store.url runs and can be reached; what is due waits for it";
+
 /// How long the store may take to answer before this node is not ready.
 const STORE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -56,9 +59,9 @@ async fn store_answers(shared: &Shared) -> Result<(), String> {
     tokio::select! {
         now = shared.store.now() => now.map(drop).map_err(|error| {
             tracing::warn!(%error, "not ready");
-            "does not answer".to_owned()
+            format!("does not answer: {SEE_STORE}")
         }),
-        () = shared.clock.sleep(STORE_PATIENCE) => Err("does not answer in time".to_owned()),
+        () = shared.clock.sleep(STORE_PATIENCE) => Err(format!("does not answer in time: {SEE_STORE}")),
     }
 }
 

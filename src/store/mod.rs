@@ -455,6 +455,15 @@ pub struct Living {
     pub pending: u64,
 }
 
+impl Living {
+    /// The one that has the least.
+    pub fn freest(all: &[Self]) -> Option<Self> {
+        all.iter()
+            .min_by_key(|living| (living.pending, living.session.0))
+            .copied()
+    }
+}
+
 /// What each transaction of a leader shows to the database, which accepts the latest only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
@@ -580,7 +589,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     // Sessions.
 
     /// Starts a session of `node`. What an earlier session of the same node held is freed at once; its `sending` rows
-    /// are known to have stopped and go by `rules.retry_in_doubt`.
+    /// are known to have stopped and go by `rules.retry_in_doubt`. It is given nothing before its first beat says that it
+    /// delivers.
     async fn begin_session(
         &self,
         node: &str,

@@ -70,6 +70,7 @@ impl Hand {
         let parts = Parts {
             store: Arc::new(store),
             clock: shared_clock,
+            database_clock: None,
             channels: BTreeMap::from([(ChannelKind::Email, channel)]),
             renderer: Renderer::new(None).expect("the built-in templates are right"),
             metrics: Arc::new(Metrics::new()),

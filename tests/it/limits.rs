@@ -98,7 +98,7 @@ async fn what_is_over_the_limit_is_recorded_where_it_is_dropped() {
 /// Every node fires for the one owner at once; one of them dies while others wait for their slots, and comes back.
 #[tokio::test]
 async fn nodes_keep_the_limit_of_an_owner_together_through_a_crash() {
-    let mut scene = Scene::with(2, &THREE).await;
+    let mut scene = Scene::set(2, &THREE).await;
     let due = whole_second_in(5);
     for number in 0..11 {
         let node = &scene.nodes[number % 2];

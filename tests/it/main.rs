@@ -19,4 +19,5 @@ mod model;
 mod nodes;
 mod operating;
 mod readme;
+mod skew;
 mod store;

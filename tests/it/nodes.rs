@@ -1,7 +1,14 @@
 //! Several real nodes on one real PostgreSQL. The oracle is the relay's log.
 
+mod command;
+
+use std::net::Ipv4Addr;
+use std::net::TcpListener;
+
 use chrono::TimeDelta;
 use serde_json::Value;
+use sqlx::Connection;
+use sqlx::PgConnection;
 
 use crate::harness::api::OWNER;
 use crate::harness::api::SOURCE;
@@ -24,34 +31,66 @@ pub struct Scene {
 
 impl Scene {
     async fn of(count: usize) -> Self {
-        Self::with(count, &[]).await
+        Self::set(count, &[]).await
     }
 
     /// Nodes with further settings.
-    pub async fn with(count: usize, settings: &[(&str, &str)]) -> Self {
+    pub async fn set(count: usize, settings: &[(&str, &str)]) -> Self {
+        let scene = Self::with(|database, relay| {
+            let set = || {
+                let home = home(database, relay);
+                settings
+                    .iter()
+                    .fold(home, |home, (key, value)| home.with(key, value))
+            };
+            (0..count).map(|_| set()).collect()
+        })
+        .await;
+        scene.settled(count).await;
+        scene
+    }
+
+    /// So many nodes that deliver and a last one that only takes changes. They look ahead as seldom as they do by default.
+    async fn with_an_entrance(delivering: usize) -> Self {
+        let scene = Self::with(|database, relay| {
+            let seldom = || {
+                home(database, relay)
+                    .with("WORKER__PERIOD", "30m")
+                    .with("WORKER__LOOK_AHEAD", "35m")
+            };
+            let mut homes: Vec<Home> = (0..delivering).map(|_| seldom()).collect();
+            homes.push(seldom().with("WORKER__ENABLED", "false"));
+            homes
+        })
+        .await;
+        scene.settled(delivering).await;
+        scene
+    }
+
+    async fn with(homes: impl FnOnce(&str, u16) -> Vec<Home>) -> Self {
         let postgres = Postgres::start().await;
         let database = postgres.database().await;
         let sink = Sink::start().await;
-        let home = || {
-            let home = home(&database, sink.port);
-            settings
-                .iter()
-                .fold(home, |home, (key, value)| home.with(key, value))
-        };
-        let launched: Vec<Node> = (0..count).map(|_| home().launch()).collect();
+        let launched: Vec<Node> = homes(&database, sink.port)
+            .into_iter()
+            .map(Home::launch)
+            .collect();
         let mut nodes = Vec::new();
         for mut node in launched {
             node.ready().await;
             nodes.push(node);
         }
         nodes[0].put_owner().await;
-        let scene = Self {
+        Self {
             nodes,
             sink,
             _postgres: postgres,
-        };
-        scene.settled(count).await;
-        scene
+        }
+    }
+
+    /// The number of a node.
+    async fn id_of(&self, at: usize) -> Value {
+        self.nodes[at].get("/v1/cluster").await.ok()["node"].clone()
     }
 
     /// Waits until every node knows so many voters and one leader; returns the leader's place among the nodes.
@@ -172,6 +211,34 @@ async fn any_node_takes_a_change_and_the_right_message_leaves_once() {
 }
 
 #[tokio::test]
+async fn what_a_node_takes_that_does_not_deliver_is_given_at_once_to_one_that_does() {
+    let scene = Scene::with_an_entrance(2).await;
+    let due = whole_second_in(3);
+    let event = Calendar::far_away("near@example.org").alarm_at(due);
+
+    scene.nodes[2].put_event("near", &event).await.ok();
+
+    let triggers = scene.nodes[2].triggers("near").await;
+    assert_eq!(triggers[0]["state"], "claimed", "{triggers:?}");
+    let mails = scene.sink.mails(1).await;
+    mails[0].assert_on_time(due);
+    assert_eq!(scene.nodes[0].history_of(1).await[0]["outcome"], "sent");
+}
+
+#[tokio::test]
+async fn what_was_meant_for_a_node_that_has_just_gone_goes_to_another() {
+    let mut scene = Scene::with_an_entrance(3).await;
+    assert!(scene.nodes[0].terminate().await.success());
+
+    // The entrance may still take the first for alive, and whoever leads looks ahead in half an hour.
+    let due = whole_second_in(7);
+    let event = Calendar::far_away("near@example.org").alarm_at(due);
+    scene.nodes[3].put_event("near", &event).await.ok();
+
+    scene.sink.mails(1).await[0].assert_on_time(due);
+}
+
+#[tokio::test]
 async fn a_leader_that_dies_is_followed_and_what_it_held_leaves_once() {
     let mut scene = Scene::of(3).await;
     let due = whole_second_in(10);
@@ -219,6 +286,89 @@ async fn a_node_that_is_asked_to_stop_hands_over_at_once() {
     push(&scene, 2, due).await;
     let mails = scene.sink.mails(2).await;
     assert!(mails.iter().all(|mail| mail.at - due < TimeDelta::seconds(10)));
+}
+
+#[tokio::test]
+async fn a_node_that_knows_no_leader_says_so_until_it_knows_one() {
+    let mut scene = Scene::of(3).await;
+    for dead in [0, 1] {
+        scene.nodes[dead].kill();
+    }
+
+    let complaint = said_by_readyz(&scene.nodes[2], "[-] cluster: nobody has led for").await;
+    assert!(complaint.contains("more than half of the voters"), "{complaint}");
+
+    scene.nodes[0].launch_again();
+    said_by_readyz(&scene.nodes[2], "[+] cluster: ok").await;
+    scene.nodes[2].ready().await;
+}
+
+#[tokio::test]
+async fn a_node_whose_database_is_away_says_so_until_it_is_back() {
+    let postgres = Postgres::start().await;
+    let database = postgres.database().await;
+    let mut node = home(&database, free_port()).start_with_owner().await;
+    let mut conn = PgConnection::connect(&postgres.url("postgres")).await.unwrap();
+    let name = database_name(&mut conn).await;
+    let mut command = async |statement: String| {
+        let statement = sqlx::AssertSqlSafe(statement);
+        sqlx::raw_sql(statement).execute(&mut conn).await.unwrap();
+    };
+
+    command(format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false")).await;
+    command(format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+    ))
+    .await;
+
+    let complaint = said_by_readyz(&node, "[-] store: does not answer").await;
+    assert!(complaint.contains("store.url"), "{complaint}");
+    assert!(complaint.ends_with("not ready\n"), "{complaint}");
+    assert_eq!(node.get("/livez").await.status, 200, "no reason to be restarted");
+
+    command(format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true")).await;
+    node.ready().await;
+    let due = whole_second_in(3);
+    let event = Calendar::far_away("back@example.org").alarm_at(due);
+    node.put_event("back", &event).await.ok();
+}
+
+#[tokio::test]
+async fn a_start_without_its_database_ends_soon_and_says_what_is_missing() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let silent_port = silent.local_addr().unwrap().port();
+    for (port, told) in [(free_port(), "refused"), (silent_port, "no answer within 10s")] {
+        let url = format!("postgres://carillon:pa55@127.0.0.1:{port}/calendar");
+        let home = home(&url, free_port());
+        let mut node = home.launch();
+
+        let status = node.ended().await;
+
+        assert_eq!(status.code(), Some(1), "{status}");
+        let said = node.home.output();
+        assert!(said.contains(told) && said.contains("store.url"), "{said}");
+        assert!(
+            said.contains(&format!("`calendar` on 127.0.0.1:{port}")),
+            "{said}"
+        );
+        assert!(!said.contains("pa55"), "{said}");
+    }
+}
+
+/// Waits until `/readyz?verbose` has a line that begins like this, and returns all it says.
+async fn said_by_readyz(node: &Node, line: &str) -> String {
+    eventually(&format!("`{line}` in /readyz"), async || {
+        let said = node.get("/readyz?verbose").await.body;
+        let said = said.as_str()?.to_owned();
+        said.lines().any(|it| it.starts_with(line)).then_some(said)
+    })
+    .await
+}
+
+/// The name of the only database that a test made.
+async fn database_name(conn: &mut PgConnection) -> String {
+    let name = "SELECT datname FROM pg_database WHERE datname LIKE 't%' AND NOT datistemplate";
+    sqlx::query_scalar(name).fetch_one(conn).await.unwrap()
 }
 
 #[tokio::test]

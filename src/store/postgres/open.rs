@@ -1,6 +1,7 @@
 //! Opening: how we connect, and bringing the schema up to date.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use sqlx::Connection;
 use sqlx::PgConnection;
@@ -9,6 +10,13 @@ use sqlx::migrate::Migrator;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::store::StoreError;
+
+/// How long the server may take to let us in before a start gives up.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How often it is said that a start waits for the schema: another node may be bringing it up to date, for as long as
+/// that takes.
+const STILL_WAITING: Duration = Duration::from_secs(10);
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
@@ -39,7 +47,7 @@ pub fn known_schema_version() -> i64 {
 pub async fn schema_version(url: &str) -> Result<Option<i64>, StoreError> {
     let connect = connection(url)?;
     let version = async {
-        let mut conn = PgConnection::connect_with(&connect).await?;
+        let mut conn = connect_with(&connect).await?;
         let version = applied(&mut conn).await?;
         conn.close().await?;
         Ok(version)
@@ -76,9 +84,31 @@ pub fn about(connect: &PgConnectOptions, error: StoreError) -> StoreError {
     }
 }
 
-/// Brings the schema up to date.
+/// Connects, or says soon that it cannot.
+async fn connect_with(connect: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+    let connecting = PgConnection::connect_with(connect);
+    let Ok(connected) = tokio::time::timeout(CONNECT, connecting).await else {
+        return Err(StoreError::Unavailable(format!("no answer within {CONNECT:?}")));
+    };
+    Ok(connected?)
+}
+
+/// Brings the schema up to date, and says so while that takes long.
 pub async fn migrate(connect: &PgConnectOptions) -> Result<(), StoreError> {
-    let mut conn = PgConnection::connect_with(connect).await?;
+    let conn = connect_with(connect).await?;
+    let migrating = bring_up_to_date(conn);
+    tokio::pin!(migrating);
+    loop {
+        match tokio::time::timeout(STILL_WAITING, &mut migrating).await {
+            Ok(done) => return done,
+            Err(_) => tracing::warn!(
+                "the schema is being brought up to date, here or by another node; still waiting"
+            ),
+        }
+    }
+}
+
+async fn bring_up_to_date(mut conn: PgConnection) -> Result<(), StoreError> {
     let known = known_schema_version();
     if let Some(found) = applied(&mut conn).await?.filter(|found| *found > known) {
         return Err(StoreError::NewerSchema { found, known });

@@ -32,7 +32,7 @@ pub async fn begin(
     }
     let row = sqlx::query(
         "-- begin_session
-         INSERT INTO session (node, started_at, beat_at, held_until) VALUES ($1, $2, $2, $2) RETURNING id",
+         INSERT INTO session (node, started_at, beat_at, held_until, delivers) VALUES ($1, $2, $2, $2, false) RETURNING id",
     )
     .bind(node)
     .bind(now)

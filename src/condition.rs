@@ -1,0 +1,91 @@
+//! What a node finds out about itself, for whoever asks whether it is ready: whether its clock is right and whether
+//! somebody leads. The answers name the cure.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+
+use crate::clock::Offset;
+
+/// A wall clock that is further off than this from the database's is wrong.
+pub const MOST_OFFSET: TimeDelta = TimeDelta::seconds(1);
+
+/// How long nobody may lead before that is worth a word: an election takes some seconds, and work waits for it unharmed.
+const LEADERLESS: Duration = Duration::from_secs(10);
+
+/// Whether the wall clock is right.
+pub fn clock(offset: Offset) -> Result<(), String> {
+    if !offset.exceeds(MOST_OFFSET) {
+        return Ok(());
+    }
+    let direction = if offset.ahead < TimeDelta::zero() {
+        "behind"
+    } else {
+        "ahead of"
+    };
+    let tenths = offset.ahead.abs().num_milliseconds() / 100;
+    Err(format!(
+        "this node's clock is {}.{} s {direction} the database's: set it, and keep it right with NTP; until then other nodes \
+         are given what is due",
+        tenths / 10,
+        tenths % 10,
+    ))
+}
+
+/// Since when nobody leads, as far as this node knows.
+#[derive(Debug, Default)]
+pub struct Led {
+    last: Option<Duration>,
+}
+
+impl Led {
+    /// Somebody leads at `elapsed`, or nobody who is known. Whether that is as it should be.
+    pub fn look(&mut self, is_led: bool, elapsed: Duration) -> Result<(), String> {
+        if is_led {
+            self.last = Some(elapsed);
+            return Ok(());
+        }
+        let Some(last) = self.last else {
+            return Err(format!("no leader is known yet: {MAJORITY}"));
+        };
+        let silent = elapsed.saturating_sub(last);
+        if silent <= LEADERLESS {
+            return Ok(());
+        }
+        Err(format!("nobody has led for {} s: {MAJORITY}", silent.as_secs()))
+    }
+}
+
+const MAJORITY: &str = "more than half of the voters must run and reach each other at cluster.listen or cluster.advertise; \
+                        `carillon cluster status` shows them";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_wrong_once_it_is_certainly_more_than_a_second_off() {
+        let offset = |ahead, error| Offset {
+            ahead: TimeDelta::milliseconds(ahead),
+            error: TimeDelta::milliseconds(error),
+        };
+        assert_eq!(clock(offset(1_000, 0)), Ok(()));
+        assert_eq!(clock(offset(-5_000, 4_000)), Ok(()), "it may be the round trip");
+        let ahead = clock(offset(2_340, 10)).expect_err("it is wrong");
+        assert!(ahead.contains("2.3 s ahead of the database's"), "{ahead}");
+        let behind = clock(offset(-61_000, 10)).expect_err("it is wrong");
+        assert!(behind.contains("61.0 s behind"), "{behind}");
+    }
+
+    #[test]
+    fn an_election_is_no_reason_not_to_be_ready_but_a_lost_majority_is() {
+        let at = Duration::from_secs;
+        let mut led = Led::default();
+        assert!(led.look(false, at(1)).is_err_and(|reason| reason.contains("yet")));
+        assert_eq!(led.look(true, at(2)), Ok(()));
+        assert_eq!(led.look(false, at(12)), Ok(()));
+        let lost = led.look(false, at(13)).expect_err("it is too long");
+        assert!(lost.starts_with("nobody has led for 11 s"), "{lost}");
+        assert_eq!(led.look(true, at(14)), Ok(()));
+    }
+}

@@ -1,0 +1,128 @@
+//! `carillon cluster`, as an operator types it.
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::Scene;
+use super::home;
+use crate::harness::eventually;
+use crate::harness::free_port;
+use crate::harness::node::Home;
+use crate::harness::postgres::Postgres;
+
+/// Runs the binary with the settings of a home.
+async fn run(home: &Home, arguments: &[&str]) -> Output {
+    let mut command = home.command(arguments);
+    let ended = tokio::task::spawn_blocking(move || command.output());
+    ended.await.unwrap().unwrap()
+}
+
+/// What a command printed that must succeed.
+fn said(ended: &Output) -> String {
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{said}{ended:?}");
+    said
+}
+
+/// What a command complained of that must fail, in so many words.
+fn complaint(ended: &Output) -> String {
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stdout.is_empty(), "{ended:?}");
+    String::from_utf8_lossy(&ended.stderr).into_owned()
+}
+
+#[tokio::test]
+async fn an_operator_sees_who_is_there_and_strikes_off_who_is_gone_for_good() {
+    let mut scene = Scene::of(3).await;
+    let leader = scene.settled(3).await;
+    let gone = (leader + 1) % 3;
+    let asked = (leader + 2) % 3;
+    let cluster = scene.nodes[gone].get("/v1/cluster").await.ok();
+    let id = scene.id_of(gone).await.to_string();
+
+    let table = said(&run(&scene.nodes[asked].home, &["cluster", "status"]).await);
+    let rows: Vec<&str> = table.lines().skip(2).collect();
+    assert_eq!(rows.len(), 3, "{table}");
+    assert!(rows.iter().all(|row| row.contains("  yes  ")), "{table}");
+    assert_eq!(table.matches("  leader  ").count(), 1, "{table}");
+    assert!(table.contains(cluster["cluster"].as_str().unwrap()), "{table}");
+
+    let refused = complaint(&run(&scene.nodes[asked].home, &["cluster", "remove", &id]).await);
+    assert!(
+        refused.contains(&format!("node {id} runs: stop it first")),
+        "{refused}"
+    );
+    let unknown = complaint(&run(&scene.nodes[asked].home, &["cluster", "remove", "4711"]).await);
+    assert!(
+        unknown.contains("there is no node 4711: the members are"),
+        "{unknown}"
+    );
+    assert!(unknown.contains(&id), "{unknown}");
+
+    scene.nodes[gone].kill();
+    eventually("the node to be seen dead", async || {
+        let table = said(&run(&scene.nodes[asked].home, &["cluster", "status"]).await);
+        table.contains("  no, ").then_some(())
+    })
+    .await;
+    // From anywhere: the node is named, not the one of the settings.
+    let url = scene.nodes[asked].url("");
+    let elsewhere = Home::new();
+    let removed = said(&run(&elsewhere, &["cluster", "remove", &id, "--url", &url]).await);
+    assert_eq!(removed, format!("node {id} is no member any more\n"));
+
+    let json = said(&run(&elsewhere, &["cluster", "--url", &url, "status", "--json"]).await);
+    let cluster: Value = serde_json::from_str(&json).unwrap();
+    let members = cluster["members"].as_array().unwrap();
+    assert_eq!(members.len(), 2, "{json}");
+    assert!(
+        members.iter().all(|member| member["id"].to_string() != id),
+        "{json}"
+    );
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_is_told_why() {
+    let home = Home::new();
+    let silent = complaint(&run(&home, &["cluster", "status"]).await);
+    let url = format!("http://127.0.0.1:{}", home.port);
+    assert!(silent.contains(&format!("no node answers at {url}")), "{silent}");
+    assert!(silent.contains("refused") && silent.contains("--url"), "{silent}");
+
+    let alone = home.start().await;
+    let told = complaint(&run(&alone.home, &["cluster", "status"]).await);
+    assert!(told.contains("this node is alone"), "{told}");
+}
+
+#[tokio::test]
+async fn a_node_that_asks_for_a_token_is_shown_it() {
+    let postgres = Postgres::start().await;
+    let database = postgres.database().await;
+    let home = home(&database, free_port());
+    let file = home.folder().join("token");
+    fs::write(&file, "t0ps3cret\n").unwrap();
+    let file = file.display().to_string();
+    let mut node = home.with("HTTP__TOKEN_FILE", &file).launch();
+    node.ready().await;
+    let url = node.url("/");
+    let elsewhere = Home::new();
+
+    let refused = complaint(&run(&elsewhere, &["cluster", "status", "--url", &url]).await);
+    assert!(
+        refused.contains("refuses") && refused.contains("--token-file"),
+        "{refused}"
+    );
+    let status = ["cluster", "status", "--url", &url, "--token-file", &file];
+    assert!(said(&run(&elsewhere, &status).await).contains("  leader  "));
+    assert!(said(&run(&node.home, &["cluster", "status"]).await).contains("  leader  "));
+
+    fs::write(elsewhere.folder().join("wrong"), "guess").unwrap();
+    let wrong = ["cluster", "status", "--url", &url, "--token-file", "wrong"];
+    let wrong = complaint(&run(&elsewhere, &wrong).await);
+    assert!(
+        wrong.contains("refuses") && !wrong.contains("t0ps3cret"),
+        "{wrong}"
+    );
+}
