@@ -123,6 +123,16 @@ fn found<'a, T>(rows: &'a Shared<T>, key: &GroupKey) -> Result<Arc<Vec<T>>, &'a 
     }
 }
 
+/// The claim under which a trigger is held.
+fn claim(trigger: &Trigger) -> Claimed {
+    Claimed {
+        id: trigger.id,
+        generation: trigger.generation,
+        due_at: trigger.due_at,
+        channel: trigger.wish.channel,
+    }
+}
+
 /// What was judged, before it is written.
 #[derive(Default)]
 pub struct Judged {
@@ -130,16 +140,21 @@ pub struct Judged {
     /// Those of the granted that are not `sending` yet.
     pub to_send: Vec<(TriggerId, i64)>,
     pub concluded: Vec<(Trigger, Outcome, Reason)>,
+    pub left: Vec<Claimed>,
     pub served: HashMap<Wish, Place>,
     pub successors: Vec<NewTrigger>,
     pub missed: Vec<Record>,
 }
 
 impl Judged {
-    /// Takes the decision about a candidate.
+    /// Takes the decision about a candidate, unless the judge is spent; about the first one always.
     pub fn take(&mut self, mut candidate: Candidate, judge: &dyn Judge, attempt: Attempt) {
         if candidate.trigger.state == State::Sending {
             self.granted.push(candidate);
+            return;
+        }
+        if judge.is_spent() && !(self.granted.is_empty() && self.concluded.is_empty()) {
+            self.left.push(claim(&candidate.trigger));
             return;
         }
         // Another place of the same series may have been served in this very batch.
@@ -186,6 +201,7 @@ impl Judged {
         FireCheck {
             granted: self.granted,
             concluded: self.concluded,
+            left: self.left,
             missed: self.missed,
             claimed,
         }
@@ -197,6 +213,7 @@ impl FireCheck {
     pub(super) fn add(&mut self, other: Self) {
         self.granted.extend(other.granted);
         self.concluded.extend(other.concluded);
+        self.left.extend(other.left);
         self.missed.extend(other.missed);
         self.claimed.extend(other.claimed);
     }
