@@ -270,8 +270,8 @@ impl ChangeHandler {
         for length in affordable(&costs) {
             let (part, later) = rest.split_at(length);
             let near = self.near();
-            let changed = self.store.change(part, &self.editing(), near).await?;
-            results.extend(changed.into_iter().map(|it| (it, near.map(|near| near.session))));
+            let applied = self.store.change(part, &self.editing(), near).await?;
+            results.extend(applied.into_iter().map(|it| (it, near.map(|near| near.session))));
             rest = later;
         }
         let mut results = results.into_iter();

@@ -249,6 +249,7 @@ mod tests {
             generation: 1,
             due_at: DateTime::UNIX_EPOCH,
             channel: ChannelKind::Email,
+            owner: 1,
         };
         seat.entrust(SessionId(3), &[claimed; 3]);
         assert_eq!(seat.taker(None), Some(SessionId(2)), "the third has four by now");

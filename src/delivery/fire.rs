@@ -3,12 +3,16 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::calendar::event::Event;
+use crate::clock::Clock;
 use crate::delivery::ChannelConfig;
 use crate::store::Candidate;
 use crate::store::Judge;
@@ -32,13 +36,18 @@ use crate::trigger::series::read_event;
 /// Firings missed in an outage are counted up to here.
 const COUNTED: u64 = 1_000;
 
+/// How long the judgements of one fire-check may take together: its transaction holds locks meanwhile, and a database
+/// cuts off one that is silent for longer. One more judgement takes some tens of milliseconds at worst.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Decides by the configuration of its batch.
 #[derive(Debug)]
 pub struct FireJudge {
-    /// How late is too late.
-    pub lateness: Lateness,
-    /// How each channel delivers.
-    pub channels: BTreeMap<ChannelKind, ChannelConfig>,
+    lateness: Lateness,
+    channels: BTreeMap<ChannelKind, ChannelConfig>,
+    clock: Arc<dyn Clock>,
+    /// When it began to judge.
+    began: OnceLock<Duration>,
 }
 
 /// Why a series cannot go on.
@@ -49,6 +58,7 @@ enum Stuck {
 
 impl Judge for FireJudge {
     fn judge(&self, candidate: &Candidate, now: DateTime<Utc>) -> Judgement {
+        self.began.get_or_init(|| self.clock.elapsed());
         let verdict = self.verdict(candidate, now);
         match self.succession(candidate, now) {
             Ok(succession) => Judgement { verdict, succession },
@@ -77,9 +87,28 @@ impl Judge for FireJudge {
             .filter_map(|(kind, config)| Some((*kind, config.limit?)))
             .collect()
     }
+
+    fn is_spent(&self) -> bool {
+        let began = self.began.get();
+        began.is_some_and(|began| self.clock.elapsed().saturating_sub(*began) >= PATIENCE)
+    }
 }
 
 impl FireJudge {
+    /// A judge of one batch: how late is too late, how each channel delivers, and the clock by which it tires.
+    pub const fn new(
+        lateness: Lateness,
+        channels: BTreeMap<ChannelKind, ChannelConfig>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            lateness,
+            channels,
+            clock,
+            began: OnceLock::new(),
+        }
+    }
+
     fn verdict(&self, candidate: &Candidate, now: DateTime<Utc>) -> Verdict {
         let channel = candidate.trigger.wish.channel;
         let owner = &candidate.owner;
@@ -206,5 +235,30 @@ const fn ends_here(candidate: &Candidate) -> Succession {
         served_through: candidate.trigger.place,
         successor: None,
         missed: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+
+    #[test]
+    fn a_judge_tires_a_second_after_it_began_to_judge() {
+        let clock = Arc::new(ManualClock::at(DateTime::UNIX_EPOCH));
+        let lateness = Lateness {
+            grace: Duration::ZERO,
+            most: Duration::ZERO,
+        };
+        let judge = FireJudge::new(lateness, BTreeMap::new(), Arc::clone(&clock) as Arc<dyn Clock>);
+        clock.advance(PATIENCE);
+        assert!(!judge.is_spent(), "it waited, and judged nothing");
+        judge.began.get_or_init(|| clock.elapsed());
+        clock.advance(PATIENCE / 2);
+        assert!(!judge.is_spent());
+
+        clock.advance(PATIENCE / 2);
+
+        assert!(judge.is_spent());
     }
 }

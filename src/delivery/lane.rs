@@ -256,12 +256,13 @@ impl Lane {
         self.shared.armed.arm(&checked.claimed);
         self.shared.armed.arm(&checked.deferred);
         self.shared.metrics.deferred(self.kind, checked.deferred.len());
+        self.shared.armed.arm(&checked.left);
         self.shared
             .metrics
             .claims(ClaimResult::Claimed, checked.claimed.len());
-        let lost = claims
-            .len()
-            .saturating_sub(checked.granted.len() + checked.concluded.len() + checked.deferred.len());
+        let lost = claims.len().saturating_sub(
+            checked.granted.len() + checked.concluded.len() + checked.deferred.len() + checked.left.len(),
+        );
         self.shared.metrics.claims(ClaimResult::Lost, lost);
         for missed in &checked.missed {
             self.shared.metrics.missed(missed.count);
@@ -304,12 +305,13 @@ impl Lane {
         config: &LaneConfig,
         deadline: Deadline,
     ) -> Option<FireCheck> {
-        let judge = FireJudge {
-            lateness: config.lateness,
-            channels: config.channels.clone(),
-        };
         let shared = &self.shared;
         while shared.clock.elapsed() < deadline.0 {
+            let judge = FireJudge::new(
+                config.lateness,
+                config.channels.clone(),
+                Arc::clone(&shared.clock),
+            );
             match shared
                 .store
                 .fire_check(shared.session, claims, token, &judge, config.window)

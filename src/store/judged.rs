@@ -130,6 +130,17 @@ fn found<'a, T>(rows: &'a Shared<T>, key: &GroupKey) -> Result<Arc<Vec<T>>, &'a 
     }
 }
 
+/// The claim under which a trigger is held.
+fn claim(trigger: &Trigger) -> Claimed {
+    Claimed {
+        id: trigger.id,
+        generation: trigger.generation,
+        due_at: trigger.due_at,
+        channel: trigger.wish.channel,
+        owner: trigger.wish.owner.hash(),
+    }
+}
+
 /// What was judged, before it is written.
 #[derive(Default)]
 pub struct Judged {
@@ -139,13 +150,15 @@ pub struct Judged {
     pub concluded: Vec<(Trigger, Outcome, Reason)>,
     /// Over a limit, with the instant of their slot.
     pub deferred: Vec<Claimed>,
+    pub left: Vec<Claimed>,
     pub served: HashMap<Wish, Place>,
     pub successors: Vec<NewTrigger>,
     pub missed: Vec<Record>,
 }
 
 impl Judged {
-    /// Takes the decision about a candidate. One that waits for a slot has not left: its series does not go on yet.
+    /// Takes the decision about a candidate, unless the judge is spent; about the first one always. One that waits for a
+    /// slot has not left: its series does not go on yet.
     pub fn take(
         &mut self,
         mut candidate: Candidate,
@@ -155,6 +168,10 @@ impl Judged {
     ) {
         if candidate.trigger.state == State::Sending {
             self.granted.push(candidate);
+            return;
+        }
+        if judge.is_spent() && !(self.granted.is_empty() && self.concluded.is_empty()) {
+            self.left.push(claim(&candidate.trigger));
             return;
         }
         // Another place of the same series may have been served in this very batch.
@@ -170,7 +187,10 @@ impl Judged {
                 Ruling::Send => {}
                 Ruling::Over => verdict = Verdict::Conclude(Outcome::Suppressed, Reason::RateLimit),
                 Ruling::Wait(due_at) => {
-                    self.deferred.push(deferred(&candidate.trigger, due_at));
+                    self.deferred.push(Claimed {
+                        due_at,
+                        ..claim(&candidate.trigger)
+                    });
                     return;
                 }
             }
@@ -220,19 +240,10 @@ impl Judged {
             granted: self.granted,
             concluded: self.concluded,
             deferred: self.deferred,
+            left: self.left,
             missed: self.missed,
             claimed,
         }
-    }
-}
-
-fn deferred(trigger: &Trigger, due_at: DateTime<Utc>) -> Claimed {
-    Claimed {
-        id: trigger.id,
-        generation: trigger.generation,
-        due_at,
-        channel: trigger.wish.channel,
-        owner: trigger.wish.owner.hash(),
     }
 }
 
@@ -242,6 +253,7 @@ impl FireCheck {
         self.granted.extend(other.granted);
         self.concluded.extend(other.concluded);
         self.deferred.extend(other.deferred);
+        self.left.extend(other.left);
         self.missed.extend(other.missed);
         self.claimed.extend(other.claimed);
     }

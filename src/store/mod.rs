@@ -309,7 +309,7 @@ pub struct Judgement {
     pub succession: Option<Succession>,
 }
 
-/// Send, record, or wait.
+/// Send, or record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Move it to `sending`.
@@ -338,9 +338,14 @@ pub trait Judge: Send + Sync {
     fn limits(&self) -> BTreeMap<ChannelKind, Limit> {
         BTreeMap::new()
     }
+
+    /// Whether enough was judged for one transaction. What is left stays claimed, for the next fire-check.
+    fn is_spent(&self) -> bool {
+        false
+    }
 }
 
-/// What a fire-check did with the claims it was given. Those in neither list belong to somebody else by now.
+/// What a fire-check did with the claims it was given. Those in no list belong to somebody else by now.
 #[derive(Debug, Clone, Default)]
 pub struct FireCheck {
     /// Now `sending` under the token: to be sent.
@@ -349,6 +354,8 @@ pub struct FireCheck {
     pub concluded: Vec<(Trigger, Outcome, Reason)>,
     /// Over a limit: they wait under the same claim, which the caller arms again.
     pub deferred: Vec<Claimed>,
+    /// Still claimed, since the judge had judged enough: to be checked again at once.
+    pub left: Vec<Claimed>,
     /// What the series stepped over, as it was recorded.
     pub missed: Vec<Record>,
     /// Successors that were planned and claimed at once because they are near.

@@ -201,14 +201,16 @@ async fn stored(
 ) -> Result<HashMap<EventKey, Result<EventCopy, StoreError>>, StoreError> {
     let each =
         |part: fn(&EventKey) -> &str| changes.iter().map(|change| part(&change.at)).collect::<Vec<_>>();
-    let rows = sqlx::query(
+    let rows = sqlx::query(concat!(
         "-- change: stored copies
-         SELECT DISTINCT ON (e.row_id) e.*
+         SELECT DISTINCT ON (e.row_id) ",
+        columns!(event),
+        "
          FROM unnest($1::text[], $2::text[], $3::text[]) AS j (source, key, owner)
          JOIN event AS e ON e.source = j.source COLLATE \"C\" AND e.key = j.key COLLATE \"C\"
              AND e.owner = j.owner COLLATE \"C\"
          WHERE e.source = ANY($1) AND e.key = ANY($2)",
-    )
+    ))
     .bind(each(|at| &at.source))
     .bind(each(|at| &at.key))
     .bind(each(|at| &at.owner.0))

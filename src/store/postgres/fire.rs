@@ -118,9 +118,11 @@ async fn mine(
     claims: &[Claimed],
     attempt: Attempt,
 ) -> Result<Vec<Owed>, StoreError> {
-    let rows = sqlx::query(
+    let rows = sqlx::query(concat!(
         "-- fire_check
-         SELECT t.*, a.owner IS NOT NULL AS wished, a.served_trigger_at, a.served_occurrence, a.served_repeat
+         SELECT ",
+        columns!(alarm_trigger),
+        ", a.owner IS NOT NULL AS wished, a.served_trigger_at, a.served_occurrence, a.served_repeat
          FROM alarm_trigger AS t
          LEFT JOIN alarm AS a
              ON a.owner = t.owner AND a.event_uid = t.event_uid AND a.identity = t.identity
@@ -128,7 +130,7 @@ async fn mine(
          WHERE t.id = ANY($1) AND t.session = $2
            AND (t.state = 'claimed' OR (t.state = 'sending' AND t.attempt_token = $3))
          ORDER BY t.id FOR UPDATE OF t",
-    )
+    ))
     .bind(ids(claims.iter().map(|claim| &claim.id)))
     .bind(attempt.session.0)
     .bind(attempt.token.0)

@@ -53,10 +53,12 @@ pub async fn owners(
 ) -> Result<BTreeMap<OwnerId, Result<Owner, StoreError>>, StoreError> {
     let ids: BTreeSet<&str> = ids.map(|id| id.0.as_str()).collect();
     let ids: Vec<&str> = ids.into_iter().collect();
-    let rows = sqlx::query(
+    let rows = sqlx::query(concat!(
         "-- owners
-         SELECT * FROM owner WHERE id = ANY($1)",
-    )
+         SELECT ",
+        columns!(owner),
+        " FROM owner AS o WHERE o.id = ANY($1)"
+    ))
     .bind(ids)
     .fetch_all(conn)
     .await?;
@@ -71,14 +73,16 @@ pub async fn copies(
     keys: &BTreeSet<GroupKey>,
 ) -> Result<ByGroup<EventCopy>, StoreError> {
     let (owners, uids) = columns(keys.iter());
-    let rows = sqlx::query(
+    let rows = sqlx::query(concat!(
         "-- copies
-         SELECT e.*, e.uid AS event_uid
+         SELECT ",
+        columns!(event),
+        ", e.uid AS event_uid
          FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
          JOIN event AS e ON e.owner = j.owner COLLATE \"C\" AND e.uid = j.uid COLLATE \"C\"
          WHERE e.deleted_at IS NULL AND e.owner = ANY($1) AND e.uid = ANY($2)
-         ORDER BY e.source, e.key",
-    )
+         ORDER BY e.source, e.key"
+    ))
     .bind(owners)
     .bind(uids)
     .fetch_all(conn)
@@ -92,14 +96,16 @@ pub async fn alarms(
     keys: &BTreeSet<GroupKey>,
 ) -> Result<ByGroup<Alarm>, StoreError> {
     let (owners, uids) = columns(keys.iter());
-    let rows = sqlx::query(
+    let rows = sqlx::query(concat!(
         "-- alarms
-         SELECT a.*
+         SELECT ",
+        columns!(alarm),
+        "
          FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
          JOIN alarm AS a ON a.owner = j.owner COLLATE \"C\" AND a.event_uid = j.uid COLLATE \"C\"
          WHERE a.owner = ANY($1) AND a.event_uid = ANY($2)
-         ORDER BY a.identity, a.channel, a.recipient",
-    )
+         ORDER BY a.identity, a.channel, a.recipient"
+    ))
     .bind(owners)
     .bind(uids)
     .fetch_all(conn)
@@ -114,18 +120,26 @@ async fn triggers(
     unreadable: Unreadable,
     now: DateTime<Utc>,
 ) -> Result<ByGroup<Trigger>, StoreError> {
-    let locking = "-- triggers
-         SELECT t.*
+    let locking = concat!(
+        "-- triggers
+         SELECT ",
+        columns!(alarm_trigger),
+        "
          FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
          JOIN alarm_trigger AS t ON t.owner = j.owner COLLATE \"C\" AND t.event_uid = j.uid COLLATE \"C\"
          WHERE t.owner = ANY($1) AND t.event_uid = ANY($2)
-         ORDER BY t.id FOR UPDATE OF t";
-    let reading = "-- triggers: to look at
-         SELECT t.*
+         ORDER BY t.id FOR UPDATE OF t"
+    );
+    let reading = concat!(
+        "-- triggers: to look at
+         SELECT ",
+        columns!(alarm_trigger),
+        "
          FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
          JOIN alarm_trigger AS t ON t.owner = j.owner COLLATE \"C\" AND t.event_uid = j.uid COLLATE \"C\"
          WHERE t.owner = ANY($1) AND t.event_uid = ANY($2)
-         ORDER BY t.id";
+         ORDER BY t.id"
+    );
     let changes = unreadable == Unreadable::SetAside;
     let (owners, uids) = columns(keys.iter());
     let mut rows = sqlx::query(if changes { locking } else { reading })

@@ -10,6 +10,8 @@
 //! judge alike.
 
 #[macro_use]
+mod tables;
+#[macro_use]
 mod transaction;
 
 mod changes;

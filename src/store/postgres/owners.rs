@@ -124,10 +124,12 @@ pub async fn ask_to_plan(conn: &mut PgConnection, trigger: &[u8]) -> Result<(), 
 
 /// Reads an owner.
 pub async fn read(conn: &mut PgConnection, id: &OwnerId) -> Result<Option<Owner>, StoreError> {
-    let found = sqlx::query(
+    let found = sqlx::query(concat!(
         "-- owner
-         SELECT * FROM owner WHERE id = $1",
-    )
+         SELECT ",
+        columns!(owner),
+        " FROM owner AS o WHERE o.id = $1"
+    ))
     .bind(&id.0)
     .fetch_optional(conn)
     .await?;

@@ -21,10 +21,12 @@ use crate::trigger::outcome::Outcome;
 
 /// One copy, or its tombstone.
 pub async fn copy(conn: &mut PgConnection, at: &EventKey) -> Result<Option<EventCopy>, StoreError> {
-    let found = sqlx::query(
+    let found = sqlx::query(concat!(
         "-- copy
-         SELECT * FROM event WHERE source = $1 AND key = $2 AND owner = $3",
-    )
+         SELECT ",
+        columns!(event),
+        " FROM event AS e WHERE source = $1 AND key = $2 AND owner = $3"
+    ))
     .bind(&at.source)
     .bind(&at.key)
     .bind(&at.owner.0)
@@ -57,17 +59,27 @@ pub async fn holders(
 
 /// Lists history, newest first.
 pub async fn history(conn: &mut PgConnection, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {
-    let of_everybody = "-- history
-         SELECT * FROM delivery
+    let of_everybody = concat!(
+        "-- history
+         SELECT ",
+        columns!(delivery),
+        "
+         FROM delivery AS d
          WHERE recorded_at >= coalesce($1::timestamptz, '-infinity') AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3)
            AND ($4::text IS NULL OR event_uid = $4) AND ($5::text IS NULL OR outcome = $5) AND $6::text IS NULL
-         ORDER BY recorded_at DESC, id DESC LIMIT $7";
-    let of_one = "-- history: of one owner
-         SELECT * FROM delivery
+         ORDER BY recorded_at DESC, id DESC LIMIT $7"
+    );
+    let of_one = concat!(
+        "-- history: of one owner
+         SELECT ",
+        columns!(delivery),
+        "
+         FROM delivery AS d
          WHERE owner = $6 AND recorded_at >= coalesce($1::timestamptz, '-infinity')
            AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3)
            AND ($4::text IS NULL OR event_uid = $4) AND ($5::text IS NULL OR outcome = $5)
-         ORDER BY recorded_at DESC, id DESC LIMIT $7";
+         ORDER BY recorded_at DESC, id DESC LIMIT $7"
+    );
     let (recorded_at, id) = before(query.after);
     let rows = sqlx::query(if query.owner.is_some() {
         of_one
@@ -88,10 +100,12 @@ pub async fn history(conn: &mut PgConnection, query: &HistoryQuery) -> Result<Ve
 
 /// What became of one trigger.
 pub async fn delivery(conn: &mut PgConnection, id: TriggerId) -> Result<Option<Delivery>, StoreError> {
-    let found = sqlx::query(
+    let found = sqlx::query(concat!(
         "-- delivery
-         SELECT * FROM delivery WHERE id = $1",
-    )
+         SELECT ",
+        columns!(delivery),
+        " FROM delivery AS d WHERE id = $1"
+    ))
     .bind(id.0.as_slice())
     .fetch_optional(conn)
     .await?;
@@ -105,13 +119,22 @@ pub async fn outbox(
     after: Cursor,
     limit: u32,
 ) -> Result<Vec<OutboxEntry>, StoreError> {
-    let of_everybody = "-- outbox
-         SELECT * FROM outbox
+    let of_everybody = concat!(
+        "-- outbox
+         SELECT ",
+        columns!(outbox),
+        "
+         FROM outbox AS m
          WHERE (handed_over_at, id) < (coalesce($1::timestamptz, 'infinity'), $2) AND $3::text IS NULL
-         ORDER BY handed_over_at DESC, id DESC LIMIT $4";
-    let of_one = "-- outbox: of one owner
-         SELECT * FROM outbox WHERE owner = $3 AND (handed_over_at, id) < (coalesce($1::timestamptz, 'infinity'), $2)
-         ORDER BY handed_over_at DESC, id DESC LIMIT $4";
+         ORDER BY handed_over_at DESC, id DESC LIMIT $4"
+    );
+    let of_one = concat!(
+        "-- outbox: of one owner
+         SELECT ",
+        columns!(outbox),
+        " FROM outbox AS m WHERE owner = $3 AND (handed_over_at, id) < (coalesce($1::timestamptz, 'infinity'), $2)
+         ORDER BY handed_over_at DESC, id DESC LIMIT $4"
+    );
     let (handed_over_at, id) = before(after);
     let rows = sqlx::query(if owner.is_some() { of_one } else { of_everybody })
         .bind(handed_over_at)

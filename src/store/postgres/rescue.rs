@@ -35,7 +35,8 @@ pub async fn rescue(
         "-- rescue
          SELECT t.id, t.state, t.channel, t.withdrawn, t.due_at, t.processed, t.attempt_token, t.attempt_started,
              (SELECT beat_at FROM session WHERE id = t.session) AS beat_at
-         FROM (SELECT * FROM alarm_trigger
+         FROM (SELECT id, state, channel, withdrawn, due_at, processed, attempt_token, attempt_started, session
+               FROM alarm_trigger
                WHERE due_at <= greatest($1, (SELECT max(held_until) FROM session))
                ORDER BY due_at, id LIMIT $2) AS t
          WHERE t.state <> 'planned'",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use carillon::store::Candidate;
 use carillon::store::Edit;
 use carillon::store::FireCheck;
+use carillon::store::Judge;
 use carillon::store::Judgement;
 use carillon::store::Record;
 use carillon::store::Succession;
@@ -16,6 +17,8 @@ use carillon::trigger::SessionId;
 use carillon::trigger::State;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
+use chrono::DateTime;
+use chrono::Utc;
 
 use crate::store::Base;
 use crate::store::Decided;
@@ -51,6 +54,7 @@ contract! {
     two_places_of_one_series_in_one_batch_serve_the_later_one,
     what_was_stepped_over_is_one_row_with_a_count,
     one_alarm_that_fires_leaves_its_siblings_alone,
+    what_a_spent_judge_leaves_stays_claimed_for_the_next_fire_check,
 }
 
 fn is_empty(checked: &FireCheck) -> bool {
@@ -391,4 +395,38 @@ async fn one_alarm_that_fires_leaves_its_siblings_alone(base: &Base) {
         .find(|alarm| alarm.wish == sibling.wish)
         .expect("a wish");
     assert_eq!(of_sibling.served_through, None);
+}
+
+/// Sends everything, and has had enough after each.
+struct Tired;
+
+impl Judge for Tired {
+    fn judge(&self, candidate: &Candidate, now: DateTime<Utc>) -> Judgement {
+        send().judge(candidate, now)
+    }
+
+    fn is_spent(&self) -> bool {
+        true
+    }
+}
+
+async fn what_a_spent_judge_leaves_stays_claimed_for_the_next_fire_check(base: &Base) {
+    let stage = Stage::on(base).await;
+    stage.plan("e", &[new("e", 0), new("e", 1), new("e", 2)]).await;
+    let mut claims = stage.claim().await;
+    let mut granted = Vec::new();
+    for token in 1..=3 {
+        let checked = stage.fire(&claims, token, &Tired).await;
+
+        assert_eq!(checked.granted.len(), 1, "the first one is judged always");
+        assert_eq!(checked.left.len(), claims.len() - 1);
+        assert!(checked.left.iter().all(|claim| claims.contains(claim)));
+        granted.push(checked.granted[0].trigger.id);
+        claims = checked.left;
+    }
+    granted.sort_unstable_by_key(|id| id.0);
+    granted.dedup();
+    assert_eq!(granted.len(), 3);
+    let triggers = stage.triggers("e").await;
+    assert!(triggers.iter().all(|trigger| trigger.state == State::Sending));
 }

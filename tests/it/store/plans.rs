@@ -8,11 +8,34 @@ use sqlx::sqlite::SqliteConnectOptions;
 
 use crate::store::Stage;
 
+/// The source as the compiler puts its literals together with the columns of tables.
+fn put_together(source: &str, tables: &str) -> String {
+    let mut text = String::new();
+    let mut rest = source;
+    while let Some((before, after)) = rest.split_once("columns!(") {
+        let (table, after) = after.split_once(')').expect("a table is named");
+        let list = tables.split_once(&format!("({table}) => {{"));
+        let list = list.and_then(|(_, list)| list.split('"').nth(1));
+        text += before
+            .trim_end()
+            .strip_suffix("\",")
+            .expect("a literal comes before");
+        text += list.expect("its columns are listed");
+        let after = after.strip_prefix(',').expect("a literal comes after");
+        rest = after
+            .trim_start()
+            .strip_prefix('"')
+            .expect("a literal comes after");
+    }
+    text + rest
+}
+
 /// Everything between quotes that opens with a comment that names its verb.
 pub fn statements(dialect: &str) -> Vec<String> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/store")
         .join(dialect);
+    let tables = std::fs::read_to_string(folder.join("tables.rs")).unwrap_or_default();
     let mut statements = Vec::new();
     for file in std::fs::read_dir(folder).expect("the folder is there") {
         let path = file.expect("an entry").path();
@@ -21,6 +44,7 @@ pub fn statements(dialect: &str) -> Vec<String> {
             continue;
         }
         let source = std::fs::read_to_string(path).expect("it can be read");
+        let source = put_together(&source, &tables);
         // A quote inside of a literal does not end it.
         let source = source.replace("\\\"", "\u{1}");
         let openings = source.match_indices("\"-- ");
