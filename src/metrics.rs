@@ -115,6 +115,8 @@ metrics! {
     missed: IntCounter = "missed_total" [] &[];
     /// Triggers that wait since their owner got as many messages as the limit of the channel allows.
     deferred: IntCounterVec = "deferred_total" ["channel"] &[];
+    /// Transactions and reads that the database interrupted, or that lost their connection, and that were done again.
+    store_repeats: IntCounter = "store_repeats_total" [] &[];
 }
 
 /// What kind of hand-over a lateness belongs to: only `Regular` ones measure how punctual we are.
@@ -332,6 +334,12 @@ impl Metrics {
             .inc_by(count as u64);
     }
 
+    /// The store has been interrupted and done its work again so often in all.
+    pub fn store_repeated(&self, total: u64) {
+        let more = total.saturating_sub(self.store_repeats.get());
+        self.store_repeats.inc_by(more);
+    }
+
     /// Makes the series exist whose absence would break an alert.
     fn start_at_zero(&self) {
         self.claims(ClaimResult::Claimed, 0);
@@ -449,10 +457,20 @@ mod tests {
     }
 
     #[test]
+    fn repeats_are_told_as_a_sum_and_counted_once() {
+        let metrics = Metrics::new();
+        for total in [2, 2, 5] {
+            metrics.store_repeated(total);
+        }
+        assert!(metrics.render().contains("carillon_store_repeats_total 5"));
+    }
+
+    #[test]
     fn an_idle_process_reports_zeros_and_what_it_is() {
         let text = Metrics::new().render();
         assert!(text.contains(r#"carillon_rescued_total{cause="overdue"} 0"#));
         assert!(text.contains("carillon_missed_total 0"));
+        assert!(text.contains("carillon_store_repeats_total 0"));
         assert!(text.contains("carillon_build_info{"));
     }
 }

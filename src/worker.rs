@@ -364,6 +364,7 @@ impl Worker {
 
     /// One beat. False: the session was ended by somebody else.
     pub async fn beat_once(&self) -> Result<bool, StoreError> {
+        self.metrics.store_repeated(self.store.repeats());
         let now = self.read_clock().await?;
         let lives = self.store.beat(self.session, self.report()).await?;
         self.metrics.leads(self.leadership.is_held());

@@ -74,14 +74,15 @@ impl StoreError {
     }
 }
 
-/// Serialization failure, deadlock, lock or idle timeout, and connections that the server ends (SQLSTATE).
+/// Serialization failure, deadlock, lock or idle timeout, connections that the server ends, and a plan that is no longer
+/// good (SQLSTATE).
 fn is_interrupted(cause: &dyn DatabaseError) -> bool {
     let server = cause.try_downcast_ref::<PgDatabaseError>();
     server.is_some_and(|server| {
         let code = server.code();
         matches!(
             code,
-            "40001" | "40P01" | "55P03" | "25P03" | "25P04" | "57P01" | "57P02"
+            "40001" | "40P01" | "55P03" | "25P03" | "25P04" | "57P01" | "57P02" | "0A000"
         ) || code.starts_with("08")
     })
 }

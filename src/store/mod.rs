@@ -747,6 +747,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// there is one process, there is no fence.
     fn fenced(self: Arc<Self>, fence: Option<Fence>) -> Arc<dyn Store>;
 
+    /// How often since it was opened it was interrupted by the database or the network and did its work again.
+    fn repeats(&self) -> u64 {
+        0
+    }
+
     /// Waits for what is under way and lets go of the database. Nothing can be asked afterwards.
     async fn close(&self);
 }

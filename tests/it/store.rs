@@ -38,15 +38,18 @@ macro_rules! contract {
 mod changes;
 mod claims;
 mod fire;
+mod interruptions;
 mod limits;
 mod opening;
 mod plans;
 mod poison;
+mod races;
 mod reading;
 mod registry;
 mod rescue;
 mod server_plans;
 mod settle;
+mod versions;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -134,6 +137,8 @@ pub struct Stage {
     place: Where,
     /// Deleted when the test ends.
     pub folder: tempfile::TempDir,
+    /// Last: the store goes before its server.
+    _base: Base,
 }
 
 /// Where the rows of a stage are.
@@ -200,6 +205,7 @@ impl Stage {
             session,
             place,
             folder,
+            _base: base.clone(),
         }
     }
 

@@ -3,11 +3,12 @@
 //! Transactions are READ COMMITTED and lock what they decide about: the owner's row for everything of theirs, then
 //! triggers in the order of their ids. What is locked is read again, so a decision is about what is there. Where the
 //! order cannot be kept (a session is locked before or after its triggers, an owner after an unreadable one), the database
-//! finds the deadlock. A transaction that it gives up, or whose connection is lost, is repeated a few times; each of them
-//! may be, also where its commit was carried out and only the answer was lost. Reads outside of transactions are not.
+//! finds the deadlock. Work that it gives up, or whose connection is lost, is repeated a few times: reads, and
+//! transactions, each of which may be, also where its commit was carried out and only the answer was lost.
 //!
-//! The clock by which claims are judged is the database's, asked in each transaction, so that nodes whose clocks differ
-//! judge alike.
+//! The clock by which claims are judged is the database's, asked as each transaction begins, so that nodes whose clocks
+//! differ judge alike. What it is told may be as old as a lock was waited for, ten seconds at the most: nothing that is
+//! decided by it is so fine but a sign of life, for which it is asked again.
 
 #[macro_use]
 mod tables;
@@ -36,14 +37,14 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
 use sqlx::PgPool;
-use sqlx::Postgres;
-use sqlx::Transaction;
 use sqlx::postgres::PgPoolOptions;
 
 use crate::clock::Clock;
@@ -79,7 +80,6 @@ use crate::store::group::Unreadable;
 use crate::store::page::Page;
 use crate::store::postgres::changes::Batch;
 use crate::store::postgres::changes::Terms;
-use crate::store::postgres::transaction::Tries;
 use crate::store::settling;
 use crate::trigger::AttemptToken;
 use crate::trigger::OwnerId;
@@ -141,6 +141,8 @@ pub struct PostgresStore {
     time: Time,
     /// What each transaction shows, where it is a leader's.
     fence: Option<Fence>,
+    /// How often work was interrupted and repeated.
+    repeats: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -171,6 +173,7 @@ impl PostgresStore {
             pool,
             time: options.time,
             fence: None,
+            repeats: Arc::default(),
         })
     }
 
@@ -194,7 +197,7 @@ impl PostgresStore {
 
     /// All nodes that were numbered and not forgotten, with their addresses.
     pub async fn peers(&self) -> Result<Vec<(i64, String)>, StoreError> {
-        registry::peers(&mut *self.pool.acquire().await?).await
+        repeating!(self, |conn| registry::peers(conn).await)
     }
 
     /// Notes that a node is there, and where.
@@ -211,20 +214,12 @@ impl PostgresStore {
     pub async fn acquire(&self, fence: Fence) -> Result<bool, StoreError> {
         in_transaction!(self, |tx, _| registry::acquire(tx, fence))
     }
-
-    /// A view in which nothing changes.
-    async fn snapshot(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
-        Ok(self
-            .pool
-            .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            .await?)
-    }
 }
 
 #[async_trait::async_trait]
 impl Store for PostgresStore {
     async fn now(&self) -> Result<DateTime<Utc>, StoreError> {
-        self.time.now(&mut *self.pool.acquire().await?).await
+        repeating!(self, |conn| self.time.now(conn).await)
     }
 
     async fn begin_session(
@@ -236,13 +231,14 @@ impl Store for PostgresStore {
     }
 
     async fn beat(&self, session: SessionId, says: Report) -> Result<bool, StoreError> {
-        in_transaction!(self, |tx, now| sessions::beat(tx, session, says, now))
+        in_transaction!(self, |tx, _| sessions::beat(tx, session, says, &self.time))
     }
 
     async fn living(&self, dead_after: Duration) -> Result<Vec<Living>, StoreError> {
-        let mut conn = self.pool.acquire().await?;
-        let now = self.time.now(&mut conn).await?;
-        sessions::living(&mut conn, now - dead_after).await
+        repeating!(self, |conn| {
+            let now = self.time.now(conn).await?;
+            sessions::living(conn, now - dead_after).await
+        })
     }
 
     async fn end_session(&self, session: SessionId) -> Result<u64, StoreError> {
@@ -254,11 +250,11 @@ impl Store for PostgresStore {
     }
 
     async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError> {
-        owners::read(&mut *self.pool.acquire().await?, id).await
+        repeating!(self, |conn| owners::read(conn, id).await)
     }
 
     async fn owners_to_plan(&self, limit: u32) -> Result<Vec<(OwnerId, PlanMark)>, StoreError> {
-        owners::to_plan(&mut *self.pool.acquire().await?, limit).await
+        repeating!(self, |conn| owners::to_plan(conn, limit).await)
     }
 
     async fn owner_planned(&self, id: &OwnerId, mark: PlanMark) -> Result<(), StoreError> {
@@ -272,25 +268,26 @@ impl Store for PostgresStore {
         near: Option<NearClaim>,
     ) -> Result<Vec<Result<Changed, StoreError>>, StoreError> {
         let mut spoilt = BTreeMap::new();
-        let mut tries = Tries::default();
-        // Ends: every further round leaves out at least one more group, or is one of few repetitions.
+        // Ends: every further round leaves out at least one more group.
         loop {
-            let batch = async {
-                let mut transaction = self.pool.begin().await?;
+            let spoilt_by_now = &spoilt;
+            let batch = repeating!(self, |conn| {
+                let mut transaction = sqlx::Connection::begin(conn).await?;
                 let now = self.time.now(&mut transaction).await?;
-                let spoilt = &spoilt;
-                let terms = Terms { editor, near, spoilt };
+                let terms = Terms {
+                    editor,
+                    near,
+                    spoilt: spoilt_by_now,
+                };
                 let batch = changes::change(&mut transaction, changes, terms, now).await?;
                 if matches!(batch, Batch::Done(_)) {
                     transaction.commit().await?;
                 }
                 Ok(batch)
-            };
-            match batch.await {
-                Ok(Batch::Done(results)) => return Ok(results),
-                Ok(Batch::Spoilt(groups)) => spoilt.extend(groups),
-                Err(StoreError::Interrupted(cause)) => tries.again(cause).await?,
-                Err(error) => return Err(error),
+            });
+            match batch? {
+                Batch::Done(results) => return Ok(results),
+                Batch::Spoilt(groups) => spoilt.extend(groups),
             }
         }
     }
@@ -303,14 +300,15 @@ impl Store for PostgresStore {
         editor: &dyn Editor,
         near: Option<NearClaim>,
     ) -> Result<(Changed, Option<(OwnerId, String)>), StoreError> {
-        let page = changes::page(&mut *self.pool.acquire().await?, owner, after.as_ref(), limit).await?;
+        let page = repeating!(self, |conn| changes::page(conn, owner, after.as_ref(), limit)
+            .await)?;
         let changed = in_transaction!(self, |tx, now| changes::edit_page(tx, &page, editor, near, now))?;
         let more = u32::try_from(page.len()) == Ok(limit);
         Ok((changed, page.into_iter().next_back().filter(|_| more)))
     }
 
     async fn copy(&self, at: &EventKey) -> Result<Option<EventCopy>, StoreError> {
-        reading::copy(&mut *self.pool.acquire().await?, at).await
+        repeating!(self, |conn| reading::copy(conn, at).await)
     }
 
     async fn holders(
@@ -320,14 +318,13 @@ impl Store for PostgresStore {
         after: Option<&OwnerId>,
         limit: u32,
     ) -> Result<Vec<OwnerId>, StoreError> {
-        reading::holders(&mut *self.pool.acquire().await?, source, key, after, limit).await
+        repeating!(self, |conn| reading::holders(conn, source, key, after, limit)
+            .await)
     }
 
     async fn group(&self, owner: &OwnerId, uid: &str) -> Result<Option<Group>, StoreError> {
-        let mut snapshot = self.snapshot().await?;
         let keys: BTreeSet<GroupKey> = BTreeSet::from([(owner.clone(), uid.to_owned())]);
-        let now = self.time.now(&mut snapshot).await?;
-        let found = groups::load(&mut snapshot, &keys, Unreadable::Report, now).await?;
+        let found = in_snapshot!(self, |tx, now| groups::load(tx, &keys, Unreadable::Report, now))?;
         let group = found.into_iter().next().map(|(_, group)| group).transpose()?;
         Ok(group.filter(|group| {
             !(group.copies.is_empty()
@@ -349,7 +346,7 @@ impl Store for PostgresStore {
     }
 
     async fn next_free_due(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, StoreError> {
-        claims::next_free_due(&mut *self.pool.acquire().await?, after).await
+        repeating!(self, |conn| claims::next_free_due(conn, after).await)
     }
 
     async fn held_by(
@@ -392,11 +389,11 @@ impl Store for PostgresStore {
     }
 
     async fn history(&self, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {
-        reading::history(&mut *self.pool.acquire().await?, query).await
+        repeating!(self, |conn| reading::history(conn, query).await)
     }
 
     async fn delivery(&self, id: TriggerId) -> Result<Option<Delivery>, StoreError> {
-        reading::delivery(&mut *self.pool.acquire().await?, id).await
+        repeating!(self, |conn| reading::delivery(conn, id).await)
     }
 
     async fn outbox(
@@ -405,13 +402,11 @@ impl Store for PostgresStore {
         after: Option<(DateTime<Utc>, TriggerId)>,
         limit: u32,
     ) -> Result<Vec<OutboxEntry>, StoreError> {
-        reading::outbox(&mut *self.pool.acquire().await?, owner, after, limit).await
+        repeating!(self, |conn| reading::outbox(conn, owner, after, limit).await)
     }
 
     async fn backlog(&self, until: DateTime<Utc>, limit: u32) -> Result<Backlog, StoreError> {
-        let mut snapshot = self.snapshot().await?;
-        let now = self.time.now(&mut snapshot).await?;
-        reading::backlog(&mut snapshot, until, limit, now).await
+        in_snapshot!(self, |tx, now| reading::backlog(tx, until, limit, now))
     }
 
     async fn purge(&self, retention: &Retention) -> Result<u64, StoreError> {
@@ -419,7 +414,7 @@ impl Store for PostgresStore {
     }
 
     async fn remembered(&self, name: &str) -> Result<Option<String>, StoreError> {
-        upkeep::remembered(&mut *self.pool.acquire().await?, name).await
+        repeating!(self, |conn| upkeep::remembered(conn, name).await)
     }
 
     async fn remember(&self, name: &str, value: &str) -> Result<(), StoreError> {
@@ -431,7 +426,12 @@ impl Store for PostgresStore {
             pool: self.pool.clone(),
             time: self.time.clone(),
             fence,
+            repeats: Arc::clone(&self.repeats),
         })
+    }
+
+    fn repeats(&self) -> u64 {
+        self.repeats.load(Ordering::Relaxed)
     }
 
     async fn close(&self) {

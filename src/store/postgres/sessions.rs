@@ -10,6 +10,7 @@ use crate::store::Report;
 use crate::store::RescueRules;
 use crate::store::Rescued;
 use crate::store::StoreError;
+use crate::store::postgres::Time;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::rescue;
 use crate::store::row;
@@ -57,8 +58,17 @@ pub async fn beat(
     conn: &mut PgConnection,
     session: SessionId,
     says: Report,
-    now: DateTime<Utc>,
+    time: &Time,
 ) -> Result<bool, StoreError> {
+    // Whoever is giving it something may take a while. The time is asked after that: it lives when it says so.
+    sqlx::query(
+        "-- beat: lock
+         SELECT 1 FROM session WHERE id = $1 FOR NO KEY UPDATE",
+    )
+    .bind(session.0)
+    .execute(&mut *conn)
+    .await?;
+    let now = time.now(conn).await?;
     let done = sqlx::query(
         "-- beat
          UPDATE session SET beat_at = $2, delivers = $3, peer = $4, pending = $5 WHERE id = $1",

@@ -17,7 +17,6 @@ use crate::store::postgres::PostgresStore;
 use crate::store::postgres::fire;
 use crate::store::postgres::ledger;
 use crate::store::postgres::settle;
-use crate::store::postgres::transaction::Tries;
 use crate::store::settling;
 use crate::trigger::AttemptToken;
 use crate::trigger::SessionId;

@@ -1,30 +1,33 @@
-//! Transactions that are repeated where they were interrupted.
+//! Work that is repeated where it was interrupted: transactions, and reads outside of them.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+use sqlx::Connection;
+use sqlx::Postgres;
+use sqlx::pool::PoolConnection;
 
 use crate::clock::Clock;
 use crate::clock::SystemClock;
 use crate::store::StoreError;
+use crate::store::postgres::PostgresStore;
 
-/// How often a transaction that was interrupted is tried again.
+/// How often work that was interrupted is tried again.
 const AGAIN: u32 = 5;
 
 /// The pause before the first repetition; it doubles.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Does the work in a transaction, and again where it was interrupted.
-macro_rules! in_transaction {
-    ($store:expr, |$tx:ident, $now:pat_param| $work:expr) => {{
-        let mut tries = Tries::default();
+/// Does the work on a connection, and again where it was interrupted.
+macro_rules! repeating {
+    ($store:expr, |$conn:ident| $work:expr) => {{
+        let mut tries = $crate::store::postgres::transaction::Tries::new(&$store.repeats);
         loop {
             let done = async {
-                let mut transaction = $store.pool.begin().await?;
-                $store.show_fence(&mut transaction).await?;
-                let $now = $store.time.now(&mut transaction).await?;
-                let $tx: &mut PgConnection = &mut transaction;
-                let value = $work.await?;
-                transaction.commit().await?;
-                Ok::<_, StoreError>(value)
+                let mut lent = $store.connection(&tries).await?;
+                let $conn: &mut PgConnection = &mut lent;
+                $work
             };
             match done.await {
                 Err(StoreError::Interrupted(cause)) => tries.again(cause).await?,
@@ -34,23 +37,79 @@ macro_rules! in_transaction {
     }};
 }
 
-/// How often a transaction was tried.
-#[derive(Debug, Default)]
-pub struct Tries(u32);
+/// Does the work in a transaction, and again where it was interrupted.
+macro_rules! in_transaction {
+    ($store:expr, |$tx:ident, $now:pat_param| $work:expr) => {
+        repeating!($store, |conn| {
+            let mut transaction = sqlx::Connection::begin(conn).await?;
+            $store.show_fence(&mut transaction).await?;
+            let $now = $store.time.now(&mut transaction).await?;
+            let $tx: &mut PgConnection = &mut transaction;
+            let value = $work.await?;
+            transaction.commit().await?;
+            Ok::<_, StoreError>(value)
+        })
+    };
+}
 
-impl Tries {
+/// Reads in a view in which nothing changes, and again where it was interrupted.
+macro_rules! in_snapshot {
+    ($store:expr, |$tx:ident, $now:pat_param| $work:expr) => {
+        repeating!($store, |conn| {
+            let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+            let mut snapshot = sqlx::Connection::begin_with(conn, begin).await?;
+            let $now = $store.time.now(&mut snapshot).await?;
+            let $tx: &mut PgConnection = &mut snapshot;
+            $work.await
+        })
+    };
+}
+
+impl PostgresStore {
+    /// A connection. Where one was interrupted, the others may have been lost with it, or remember plans that are no
+    /// longer good: then one that answers, and remembers none.
+    pub(super) async fn connection(&self, tries: &Tries<'_>) -> Result<PoolConnection<Postgres>, StoreError> {
+        for _ in 0..self.pool.options().get_max_connections() {
+            let mut connection = self.pool.acquire().await?;
+            if tries.made == 0 {
+                return Ok(connection);
+            }
+            if connection.ping().await.is_ok() && connection.clear_cached_statements().await.is_ok() {
+                return Ok(connection);
+            }
+            drop(connection.detach());
+        }
+        Ok(self.pool.acquire().await?)
+    }
+}
+
+/// How often work was tried.
+#[derive(Debug)]
+pub struct Tries<'a> {
+    made: u32,
+    /// Where repetitions are counted.
+    repeats: &'a AtomicU64,
+}
+
+impl<'a> Tries<'a> {
+    /// No try yet.
+    pub const fn new(repeats: &'a AtomicU64) -> Self {
+        Self { made: 0, repeats }
+    }
+
     /// Waits a little before the next try; an error once there were enough.
     pub async fn again(&mut self, cause: String) -> Result<(), StoreError> {
-        self.0 += 1;
-        if self.0 > AGAIN {
+        self.made += 1;
+        if self.made > AGAIN {
             return Err(StoreError::Unavailable(cause));
         }
+        self.repeats.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
             cause,
-            attempt = self.0,
-            "a transaction was interrupted and is repeated"
+            attempt = self.made,
+            "the store was interrupted and does it again"
         );
-        SystemClock.sleep(PAUSE * 2_u32.pow(self.0 - 1)).await;
+        SystemClock.sleep(PAUSE * 2_u32.pow(self.made - 1)).await;
         Ok(())
     }
 }

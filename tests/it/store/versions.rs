@@ -1,0 +1,380 @@
+//! Two versions at once: while nodes are replaced one by one, those of the old version work on the schema of the new one.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use carillon::store::AttemptEnd;
+use carillon::store::HistoryQuery;
+use carillon::store::KeptMessage;
+use carillon::store::Report;
+use carillon::store::Retention;
+use carillon::store::Settled;
+use carillon::store::Store;
+use carillon::store::StoreError;
+use carillon::store::Verdict;
+use carillon::store::postgres::Options;
+use carillon::store::postgres::PostgresStore;
+use carillon::trigger::AttemptToken;
+use carillon::trigger::OwnerId;
+use carillon::trigger::SessionId;
+use carillon::trigger::outcome::Outcome;
+use sqlx::Connection;
+use sqlx::PgConnection;
+use sqlx::Row;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteConnectOptions;
+
+use crate::store::Base;
+use crate::store::Prepared;
+use crate::store::Stage;
+use crate::store::going_on;
+use crate::store::key;
+use crate::store::minute;
+use crate::store::new;
+use crate::store::owner;
+use crate::store::planning;
+use crate::store::put;
+use crate::store::races::another;
+use crate::store::retry;
+use crate::store::rules;
+use crate::store::sent;
+
+/// The tables of the store on PostgreSQL.
+async fn tables(url: &str) -> Vec<String> {
+    let mut conn = PgConnection::connect(url).await.expect("it answers");
+    let tables = sqlx::query_scalar(
+        "SELECT tablename::text FROM pg_tables
+         WHERE schemaname = 'public' AND tablename <> '_sqlx_migrations' ORDER BY 1",
+    );
+    tables.fetch_all(&mut conn).await.expect("a list")
+}
+
+/// A newer version adds a column to every table.
+async fn widen(stage: &Stage, column: &str) {
+    for table in tables(stage.url()).await {
+        stage
+            .damage(&format!("ALTER TABLE {table} ADD COLUMN {column} TEXT"))
+            .await;
+    }
+}
+
+/// Leads one event from its change into history, and asks for everything on the way.
+async fn lead(store: &dyn Store, session: SessionId, uid: &str) {
+    let ada = OwnerId("ada".into());
+    store.put_owner(&owner("ada")).await.expect("it is stored");
+    assert_eq!(store.owner(&ada).await.expect("it is read"), Some(owner("ada")));
+    assert!(store.owners_to_plan(10).await.expect("a list").is_empty());
+    assert!(store.beat(session, Report::default()).await.expect("it lives"));
+    assert!(
+        !store
+            .living(Duration::from_secs(5))
+            .await
+            .expect("a list")
+            .is_empty()
+    );
+
+    let trigger = new(uid, 0);
+    let editor = Prepared::with(uid, planning(std::slice::from_ref(&trigger)));
+    let changed = store
+        .change(&[put(uid)], &editor, None)
+        .await
+        .expect("it is applied");
+    assert_eq!(changed[0].as_ref().expect("it is taken").planned, 1);
+    let again = Prepared::all([]);
+    store
+        .change(&[put(uid)], &again, None)
+        .await
+        .expect("it is applied");
+    store
+        .edit_groups(Some(&ada), None, 10, &again, None)
+        .await
+        .expect("they are edited");
+    assert!(store.copy(&key(uid)).await.expect("it is read").is_some());
+    assert_eq!(
+        store.holders("work", uid, None, 9).await.expect("a list"),
+        [ada.clone()]
+    );
+    let group = store
+        .group(&ada, uid)
+        .await
+        .expect("it is read")
+        .expect("it is there");
+    assert_eq!(
+        (group.copies.len(), group.alarms.len(), group.triggers.len()),
+        (1, 1, 1)
+    );
+
+    let claims = store
+        .claim_due(session, minute(9), None, 10)
+        .await
+        .expect("a page");
+    assert_eq!(claims.len(), 1);
+    assert_eq!(
+        store.held_by(session, minute(9), None, 10).await.expect("a page"),
+        claims
+    );
+    store.rescue(&rules(), 10).await.expect("a rescue");
+    store.backlog(minute(9), 10).await.expect("it is counted");
+    let (near, judge) = (Duration::ZERO, going_on(Verdict::Send, 100_000));
+    let token = AttemptToken(7);
+    let checked = store
+        .fire_check(session, &claims, token, &judge, near)
+        .await
+        .expect("an answer");
+    assert_eq!(checked.granted.len(), 1);
+    let settled = store
+        .settle(&[retry(claims[0], 7, 0, true)])
+        .await
+        .expect("it is settled");
+    assert!(matches!(settled[..], [Settled::Retrying(_)]));
+    let checked = store
+        .fire_check(session, &claims, token, &judge, near)
+        .await
+        .expect("an answer");
+    assert_eq!(checked.granted.len(), 1);
+    let mut last = sent(claims[0], 7);
+    if let AttemptEnd::Done { kept, .. } = &mut last.end {
+        *kept = Some(KeptMessage {
+            to: "ada@example.org".into(),
+            subject: "Tea".into(),
+            text: "Tea".into(),
+            raw: "Subject: Tea".into(),
+        });
+    }
+    assert_eq!(
+        store.settle(&[last]).await.expect("it is settled"),
+        [Settled::Recorded]
+    );
+    assert!(store.next_free_due(minute(9)).await.expect("an answer").is_some());
+
+    let delivery = store.delivery(trigger.id()).await.expect("it is read");
+    assert_eq!(delivery.expect("it is there").outcome, Outcome::Sent);
+    for of in [None, Some(ada.clone())] {
+        let outbox = store.outbox(of.as_ref(), None, 10).await.expect("a list");
+        assert!(outbox.iter().any(|entry| entry.id == trigger.id()));
+        let query = HistoryQuery {
+            owner: of,
+            limit: 10,
+            ..HistoryQuery::default()
+        };
+        let history = store.history(&query).await.expect("a list");
+        assert!(history.iter().any(|row| row.id == trigger.id()));
+    }
+    store
+        .remember("zone data", "2026f")
+        .await
+        .expect("it is remembered");
+    assert!(store.remembered("zone data").await.expect("it is read").is_some());
+    let nothing = Retention {
+        history_before: minute(-9),
+        tombstones_before: minute(-9),
+        limit: 10,
+    };
+    store.purge(&nothing).await.expect("nothing is old");
+}
+
+#[tokio::test]
+async fn a_node_goes_on_while_a_newer_version_adds_columns_to_every_table() {
+    let stage = Stage::on(&Base::postgres().await).await;
+    lead(stage.store.as_ref(), stage.session, "before").await;
+    widen(&stage, "of_tomorrow").await;
+    lead(stage.store.as_ref(), stage.session, "meanwhile").await;
+    widen(&stage, "of_the_day_after").await;
+    lead(stage.store.as_ref(), stage.session, "after").await;
+    assert_eq!(stage.store.repeats(), 0, "nothing was interrupted by it");
+
+    let anew = another(&stage).await;
+    let (session, _) = anew.begin_session("node-a", &rules()).await.expect("a session");
+    lead(anew.as_ref(), session, "anew").await;
+    let number = anew.register("a:1").await.expect("a number");
+    widen(&stage, "of_next_week").await;
+    anew.found_or_get(number).await.expect("a charter");
+    anew.seen(number, "a:2").await.expect("it is noted");
+    assert_eq!(anew.peers().await.expect("a list"), [(number, "a:2".to_owned())]);
+    lead(anew.as_ref(), session, "and on").await;
+    assert_eq!(anew.repeats(), 0);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_on_postgresql_and_left_alone() {
+    let stage = Stage::on(&Base::postgres().await).await;
+    stage
+        .damage("INSERT INTO _sqlx_migrations VALUES (99, 'from tomorrow', now(), true, '\\x00', 0)")
+        .await;
+
+    let refused = PostgresStore::open(stage.url(), Options::default()).await;
+
+    let refused = refused.expect_err("the schema is newer");
+    assert!(
+        matches!(refused, StoreError::NewerSchema { found: 99, .. }),
+        "{refused:?}"
+    );
+    stage.plan("e", &[new("e", 1)]).await;
+}
+
+/// The migrations of a dialect, by name.
+fn migrations(dialect: &str) -> BTreeMap<String, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("migrations")
+        .join(dialect);
+    let files = std::fs::read_dir(folder).expect("the folder is there");
+    let read = |path: &Path| std::fs::read_to_string(path).expect("it can be read");
+    files
+        .map(|file| file.expect("an entry"))
+        .map(|file| {
+            (
+                file.file_name().into_string().expect("a plain name"),
+                read(&file.path()),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn both_databases_have_the_same_migrations_numbered_without_a_gap() {
+    let names: Vec<String> = migrations("postgres").into_keys().collect();
+
+    assert_eq!(names, migrations("sqlite").into_keys().collect::<Vec<_>>());
+    for (at, name) in names.iter().enumerate() {
+        assert!(name.starts_with(&format!("{:04}_", at + 1)), "{name}");
+    }
+}
+
+/// Why a statement of a migration cannot be carried out while nodes of the version before it are at work.
+fn breaks(statement: &str) -> Option<&'static str> {
+    let words: Vec<String> = statement
+        .to_uppercase()
+        .split(|it: char| !it.is_alphanumeric() && it != '_')
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let has = |phrase: &[&str]| words.windows(phrase.len()).any(|window| window == phrase);
+    let alters = words.starts_with(&["ALTER".to_owned()]);
+    match () {
+        () if has(&["DROP"]) => Some("takes away what the old version may use"),
+        () if has(&["RENAME"]) => Some("takes away the name that the old version uses"),
+        () if alters && (has(&["TYPE"]) || has(&["ALTER", "COLUMN"])) => {
+            Some("changes what the old version reads")
+        }
+        () if alters && has(&["CONSTRAINT"]) || has(&["UNIQUE", "INDEX"]) => {
+            Some("refuses what the old version writes")
+        }
+        () if alters && has(&["NOT", "NULL"]) && !has(&["DEFAULT"]) => {
+            Some("wants what the old version does not write")
+        }
+        () => None,
+    }
+}
+
+#[test]
+fn migrations_after_the_first_only_add() {
+    for dialect in ["postgres", "sqlite"] {
+        for (name, text) in migrations(dialect).into_iter().skip(1) {
+            let lines = text
+                .lines()
+                .map(|line| line.split("--").next().unwrap_or_default());
+            let text = lines.collect::<Vec<_>>().join("\n");
+            for statement in text.split(';') {
+                assert_eq!(breaks(statement), None, "{dialect}/{name}: {statement}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_only_adds_is_told_from_what_breaks() {
+    for harmless in [
+        "ALTER TABLE owner ADD COLUMN a TEXT",
+        "ALTER TABLE owner ADD COLUMN a BIGINT NOT NULL DEFAULT 0",
+        "CREATE TABLE a (b TEXT NOT NULL)",
+        "CREATE INDEX a ON owner (id)",
+    ] {
+        assert_eq!(breaks(harmless), None, "{harmless}");
+    }
+    for breaking in [
+        "DROP TABLE owner",
+        "alter table owner drop column id",
+        "ALTER TABLE owner RENAME COLUMN id TO name",
+        "ALTER TABLE owner ALTER COLUMN id TYPE BIGINT",
+        "ALTER TABLE owner ALTER id TYPE BIGINT",
+        "ALTER TABLE owner ADD COLUMN a TEXT NOT NULL",
+        "ALTER TABLE owner ADD CONSTRAINT a CHECK (id <> '')",
+        "CREATE UNIQUE INDEX a ON owner (email)",
+    ] {
+        assert!(breaks(breaking).is_some(), "{breaking}");
+    }
+}
+
+/// A column: its table, its name, its type in the words of SQLite, and whether it may be empty.
+type Column = (String, String, String, bool);
+
+/// How SQLite, which knows four types, writes those of PostgreSQL: an instant is milliseconds since 1970, yes is 1.
+const TYPES: [(&str, &str); 6] = [
+    ("text", "TEXT"),
+    ("bytea", "BLOB"),
+    ("bigint", "INTEGER"),
+    ("boolean", "INTEGER"),
+    ("timestamp with time zone", "INTEGER"),
+    ("uuid", "TEXT"),
+];
+
+/// Tables of a cluster, which SQLite has none of.
+const OF_A_CLUSTER: [&str; 3] = ["raft_cluster", "raft_node", "leader_epoch"];
+
+async fn on_postgresql() -> BTreeSet<Column> {
+    let stage = Stage::on(&Base::postgres().await).await;
+    let mut conn = PgConnection::connect(stage.url()).await.expect("it answers");
+    let rows = sqlx::query(
+        "SELECT table_name::text, column_name::text, data_type::text, is_nullable = 'YES' AS empty
+         FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> '_sqlx_migrations'",
+    )
+    .fetch_all(&mut conn)
+    .await
+    .expect("a list");
+    let types = BTreeMap::from(TYPES);
+    let column = |row: &sqlx::postgres::PgRow| {
+        let kind: String = row.get("data_type");
+        let kind = types
+            .get(kind.as_str())
+            .unwrap_or_else(|| panic!("{kind} has a twin in SQLite"));
+        (
+            row.get("table_name"),
+            row.get("column_name"),
+            (*kind).to_owned(),
+            row.get("empty"),
+        )
+    };
+    rows.iter().map(column).collect()
+}
+
+async fn on_sqlite() -> BTreeSet<Column> {
+    let stage = Stage::new().await;
+    let options = SqliteConnectOptions::new().filename(stage.path());
+    let mut conn = SqliteConnection::connect_with(&options)
+        .await
+        .expect("the file opens");
+    let rows = sqlx::query(
+        "SELECT s.name AS of, c.name, c.type, c.\"notnull\" = 0 AND c.pk = 0 AS empty
+         FROM sqlite_schema AS s JOIN pragma_table_info(s.name) AS c
+         WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite_%' AND s.name <> '_sqlx_migrations'",
+    )
+    .fetch_all(&mut conn)
+    .await
+    .expect("a list");
+    rows.iter()
+        .map(|row| (row.get("of"), row.get("name"), row.get("type"), row.get("empty")))
+        .collect()
+}
+
+#[tokio::test]
+async fn both_databases_have_the_same_tables_and_columns_but_for_those_of_a_cluster() {
+    let mut postgresql = on_postgresql().await;
+    postgresql.retain(|(table, ..)| !OF_A_CLUSTER.contains(&table.as_str()));
+    let sqlite = on_sqlite().await;
+
+    assert!(sqlite.len() > 60, "they are found: {}", sqlite.len());
+    let differences: Vec<_> = postgresql.symmetric_difference(&sqlite).collect();
+    assert!(differences.is_empty(), "{differences:#?}");
+}
