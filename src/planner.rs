@@ -7,6 +7,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -40,6 +42,8 @@ pub struct Planner {
     store: Arc<dyn Store>,
     session: SessionId,
     tell: TellClaims,
+    /// How often it was looked for what is held.
+    looks: Arc<AtomicU32>,
 }
 
 /// What a tick did.
@@ -47,9 +51,15 @@ pub struct Planner {
 pub struct Tick {
     /// Triggers claimed.
     pub claimed: u64,
-    /// When the earliest trigger that is still free comes into the window, if there is one.
+    /// When the earliest trigger that is still free comes into the window, if there is one; now, where one is in it.
     pub next: Option<DateTime<Utc>>,
 }
+
+/// A look that comes so soon finds what this one passed over.
+const SOON: TimeDelta = TimeDelta::seconds(1);
+
+/// One in so many looks for what is held goes back to the beginning.
+const THOROUGH: u32 = 12;
 
 type Cursor = Option<(DateTime<Utc>, TriggerId)>;
 
@@ -76,7 +86,12 @@ impl fmt::Debug for Planner {
 impl Planner {
     /// A planner that claims for `session` and tells `tell`.
     pub fn new(store: Arc<dyn Store>, session: SessionId, tell: TellClaims) -> Self {
-        Self { store, session, tell }
+        Self {
+            store,
+            session,
+            tell,
+            looks: Arc::default(),
+        }
     }
 
     /// Claims all that is due within `window` from now by the store's clock, as the leader that `fence` names, and spreads
@@ -97,10 +112,17 @@ impl Planner {
         let until = now.checked_add_signed(window).unwrap_or(DateTime::<Utc>::MAX_UTC);
         let claimed = self.claim(leading.as_ref(), &mut hands, until).await?;
         let next_free = self.store.next_free_due(until).await?;
-        Ok(Tick {
-            claimed,
-            next: next_free.map(|due_at| due_at - window),
-        })
+        let mut next = next_free.map(|due_at| due_at - window);
+        if next.is_none_or(|next| next > now + SOON) && self.is_passed_over(until).await? {
+            next = Some(now);
+        }
+        Ok(Tick { claimed, next })
+    }
+
+    /// Whether something that is due by `until` is free still: a change had locked it, and has left it free.
+    async fn is_passed_over(&self, until: DateTime<Utc>) -> Result<bool, StoreError> {
+        let first = self.store.next_free_due(DateTime::UNIX_EPOCH).await?;
+        Ok(first.is_some_and(|due_at| due_at <= until))
     }
 
     async fn claim(
@@ -137,11 +159,12 @@ impl Planner {
     }
 
     /// Tells what the session holds that is due about now. Called at least every 15 s it misses none, but what was claimed
-    /// when it was overdue for longer: that is freed in the end for being overdue.
+    /// when it was overdue for longer: every twelfth call tells that too.
     pub async fn find_held(&self) -> Result<(), StoreError> {
         let now = self.store.now().await?;
         let until = now + BEFORE_DUE;
-        let mut cursor: Cursor = Some((now - AFTER_DUE, TriggerId([0; 16])));
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let mut cursor: Cursor = (looks % THOROUGH != 0).then(|| (now - AFTER_DUE, TriggerId([0; 16])));
         loop {
             let page = self.store.held_by(self.session, until, cursor, PAGE).await?;
             (self.tell)(&self.own(), &page);

@@ -178,6 +178,28 @@ async fn a_claim_that_nobody_was_told_of_is_found_before_it_is_due() {
 }
 
 #[tokio::test]
+async fn a_claim_made_when_it_was_long_due_is_found_within_a_minute() {
+    let mut scene = Scene::new().await;
+    scene
+        .hand
+        .change("e", "anna", event("e", "DTSTART:20261201T090000Z"))
+        .await;
+    scene.clock.advance(Duration::from_secs(3_660));
+    let (session, now) = (scene.hand.node.shared.session, scene.clock.now());
+    let claimed = scene.hand.store().claim_due(session, now, None, 10).await;
+    assert_eq!(claimed.expect("the store works").len(), 1, "the answer was lost");
+
+    // One look every five seconds.
+    for _ in 0..12 {
+        let found = scene.hand.node.planner.find_held().await;
+        found.expect("the store works");
+    }
+    scene.hand.advance(TimeDelta::seconds(1)).await;
+
+    assert_eq!(scene.outcomes().await, [sent("01 09:00")]);
+}
+
+#[tokio::test]
 async fn the_owners_and_the_events_wishes_are_looked_at_when_it_fires() {
     let mut scene = Scene::new().await;
     scene

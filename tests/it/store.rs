@@ -39,6 +39,7 @@ mod changes;
 mod claims;
 mod fire;
 mod interruptions;
+mod leaders;
 mod limits;
 mod opening;
 mod plans;
