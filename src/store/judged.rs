@@ -170,7 +170,8 @@ impl Judged {
             self.granted.push(candidate);
             return;
         }
-        if judge.is_spent() && !(self.granted.is_empty() && self.concluded.is_empty()) {
+        let is_first = self.granted.is_empty() && self.concluded.is_empty() && self.deferred.is_empty();
+        if judge.is_spent() && !is_first {
             self.left.push(claim(&candidate.trigger));
             return;
         }

@@ -1,5 +1,6 @@
 //! The fire-check.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -9,10 +10,13 @@ use carillon::store::Edit;
 use carillon::store::FireCheck;
 use carillon::store::Judge;
 use carillon::store::Judgement;
+use carillon::store::Limit;
+use carillon::store::OnLimit;
 use carillon::store::Record;
 use carillon::store::Succession;
 use carillon::store::Verdict;
 use carillon::trigger::AttemptToken;
+use carillon::trigger::ChannelKind;
 use carillon::trigger::SessionId;
 use carillon::trigger::State;
 use carillon::trigger::outcome::Outcome;
@@ -55,6 +59,7 @@ contract! {
     what_was_stepped_over_is_one_row_with_a_count,
     one_alarm_that_fires_leaves_its_siblings_alone,
     what_a_spent_judge_leaves_stays_claimed_for_the_next_fire_check,
+    a_spent_judge_judges_no_more_where_all_is_deferred,
 }
 
 fn is_empty(checked: &FireCheck) -> bool {
@@ -397,12 +402,17 @@ async fn one_alarm_that_fires_leaves_its_siblings_alone(base: &Base) {
     assert_eq!(of_sibling.served_through, None);
 }
 
-/// Sends everything, and has had enough after each.
-struct Tired;
+/// Sends everything within these limits, and has had enough after each.
+#[derive(Default)]
+struct Tired(BTreeMap<ChannelKind, Limit>);
 
 impl Judge for Tired {
     fn judge(&self, candidate: &Candidate, now: DateTime<Utc>) -> Judgement {
         send().judge(candidate, now)
+    }
+
+    fn limits(&self) -> BTreeMap<ChannelKind, Limit> {
+        self.0.clone()
     }
 
     fn is_spent(&self) -> bool {
@@ -416,7 +426,7 @@ async fn what_a_spent_judge_leaves_stays_claimed_for_the_next_fire_check(base: &
     let mut claims = stage.claim().await;
     let mut granted = Vec::new();
     for token in 1..=3 {
-        let checked = stage.fire(&claims, token, &Tired).await;
+        let checked = stage.fire(&claims, token, &Tired::default()).await;
 
         assert_eq!(checked.granted.len(), 1, "the first one is judged always");
         assert_eq!(checked.left.len(), claims.len() - 1);
@@ -429,4 +439,24 @@ async fn what_a_spent_judge_leaves_stays_claimed_for_the_next_fire_check(base: &
     assert_eq!(granted.len(), 3);
     let triggers = stage.triggers("e").await;
     assert!(triggers.iter().all(|trigger| trigger.state == State::Sending));
+}
+
+async fn a_spent_judge_judges_no_more_where_all_is_deferred(base: &Base) {
+    let stage = Stage::on(base).await;
+    stage.plan("e", &[new("e", 0), new("e", 1), new("e", 2)]).await;
+    let claims = stage.claim().await;
+    let one = Limit {
+        amount: 1,
+        timeframe: Duration::from_hours(1),
+        over: OnLimit::Defer,
+        send_within: Duration::from_mins(2),
+    };
+    let judge = Tired(BTreeMap::from([(ChannelKind::Email, one)]));
+    let first = stage.fire(&claims, 1, &judge).await;
+    assert_eq!((first.granted.len(), first.left.len()), (1, 2));
+
+    let second = stage.fire(&first.left, 2, &judge).await;
+
+    assert_eq!((second.granted.len(), second.deferred.len()), (0, 1));
+    assert_eq!(second.left.len(), 1);
 }

@@ -198,6 +198,21 @@ async fn a_node_goes_on_while_a_newer_version_adds_columns_to_every_table() {
 }
 
 #[tokio::test]
+async fn a_plan_that_is_no_longer_good_is_made_anew() {
+    let stage = Stage::on(&Base::postgres().await).await;
+    stage.store.remember("a", "b").await.expect("it is remembered");
+    stage.store.remembered("a").await.expect("it is read");
+    stage
+        .damage("ALTER TABLE memory ALTER COLUMN value TYPE varchar")
+        .await;
+
+    let read = stage.store.remembered("a").await;
+
+    assert_eq!(read.expect("it is read").as_deref(), Some("b"));
+    assert_eq!(stage.store.repeats(), 1);
+}
+
+#[tokio::test]
 async fn a_newer_schema_is_refused_on_postgresql_and_left_alone() {
     let stage = Stage::on(&Base::postgres().await).await;
     stage
