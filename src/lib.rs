@@ -14,6 +14,7 @@ pub mod config;
 pub mod delivery;
 pub mod http;
 pub mod janitor;
+pub mod listen;
 pub mod logging;
 pub mod metrics;
 pub mod node;

@@ -99,6 +99,9 @@ pub trait Carrier: Send + Sync + std::fmt::Debug {
     async fn carry(&self, call: Call) -> Result<Vec<u8>, CallError>;
 }
 
+/// How long a connection is kept for the next call: less than the other side bears with its silence.
+const KEPT: Duration = Duration::from_secs(5);
+
 /// Carries calls over HTTP.
 #[derive(Debug)]
 pub struct HttpCarrier {
@@ -116,6 +119,7 @@ impl HttpCarrier {
             .http1_only()
             .tcp_nodelay(true)
             .redirect(reqwest::redirect::Policy::none())
+            .pool_idle_timeout(KEPT)
             // Never the system's authorities, nor a crypto provider that the process would have to agree on.
             .tls_backend_preconfigured(tls.unwrap_or_else(tls::none))
             .build()?;

@@ -236,8 +236,8 @@ async fn run(serving: Serving, ends: Ends) {
     let serving = server::serve(listener, tls, door, silent.clone());
     tokio::pin!(serving);
     tokio::select! {
-        ended = &mut serving => {
-            tracing::error!(?ended, "the peer server has ended");
+        () = &mut serving => {
+            tracing::error!("the peer server has ended");
             member.fail("the peer server has ended".to_owned());
         }
         () = ends.gone.cancelled() => return,

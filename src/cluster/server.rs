@@ -12,8 +12,10 @@ use axum::extract::Request;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
+use axum::http::header::CONNECTION;
+use axum::response::IntoResponse;
+use axum::response::Response;
 use axum::routing::post;
-use axum::serve::ListenerExt;
 use secrecy::ExposeSecret;
 use secrecy::SecretString;
 use serde::Serialize;
@@ -33,13 +35,22 @@ use super::network::CLUSTER;
 use super::network::SentSnapshot;
 use super::network::TARGET;
 use super::state::Types;
-use super::tls::Secured;
+use crate::clock::Clock;
+use crate::listen;
+use crate::listen::Bounds;
+use crate::listen::Port;
 
 /// The largest question, in bytes.
 const MOST: usize = 1024 * 1024;
 
 /// How long a question may take to arrive.
 const READING: Duration = Duration::from_secs(10);
+
+/// A cluster is small, and strangers make room for peers.
+const BOUNDS: Bounds = Bounds {
+    connections: 256,
+    patience: Duration::from_secs(10),
+};
 
 /// What the head of a call says.
 #[derive(Debug, Clone, Default)]
@@ -164,19 +175,18 @@ pub(super) async fn serve(
     tls: Option<TlsAcceptor>,
     door: Arc<Door>,
     stop: CancellationToken,
-) -> std::io::Result<()> {
-    let router: Router = Router::new().route("/{call}", post(handle)).with_state(door);
-    let stop = stop.cancelled_owned();
-    let Some(tls) = tls else {
-        // Answers are small, and a heartbeat waits for them.
-        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-        return axum::serve(listener, router).with_graceful_shutdown(stop).await;
+) {
+    let clock: Arc<dyn Clock> = Arc::clone(&door.member.clock);
+    let port = Port {
+        router: Router::new().route("/{call}", post(handle)).with_state(door),
+        tls,
+        bounds: BOUNDS,
+        clock,
     };
-    let listener = Secured::new(listener, tls)?.tap_io(|stream| drop(stream.get_ref().0.set_nodelay(true)));
-    axum::serve(listener, router).with_graceful_shutdown(stop).await
+    listen::serve(listener, port, stop.clone(), stop).await;
 }
 
-async fn handle(State(door): State<Arc<Door>>, request: Request) -> Result<Vec<u8>, (StatusCode, String)> {
+async fn handle(State(door): State<Arc<Door>>, request: Request) -> Result<Vec<u8>, Response> {
     let (parts, body) = request.into_parts();
     let headers = &parts.headers;
     let head = Head {
@@ -185,16 +195,17 @@ async fn handle(State(door): State<Arc<Door>>, request: Request) -> Result<Vec<u
         cluster: text(headers, CLUSTER),
         target: text(headers, TARGET),
     };
-    // What a stranger has to say is not read.
-    door.admit(&head).map_err(refusal)?;
+    // What a stranger has to say is not read, and its connection is not kept.
+    door.admit(&head)
+        .map_err(|refused| ([(CONNECTION, "close")], refusal(refused)).into_response())?;
     let question = match tokio::time::timeout(READING, to_bytes(body, MOST)).await {
         Ok(Ok(question)) => question,
-        Ok(Err(error)) => return Err((StatusCode::PAYLOAD_TOO_LARGE, error.to_string())),
-        Err(_) => return Err((StatusCode::REQUEST_TIMEOUT, "say it faster".to_owned())),
+        Ok(Err(error)) => return Err((StatusCode::PAYLOAD_TOO_LARGE, error.to_string()).into_response()),
+        Err(_) => return Err((StatusCode::REQUEST_TIMEOUT, "say it faster").into_response()),
     };
     door.answer(&head, parts.uri.path(), &question)
         .await
-        .map_err(refusal)
+        .map_err(|refused| refusal(refused).into_response())
 }
 
 fn refusal((status, reason): (u16, String)) -> (StatusCode, String) {

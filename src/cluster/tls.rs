@@ -1,17 +1,10 @@
 //! Encryption between nodes. Both sides show a certificate of the cluster's own authority, so that holding one is what
 //! makes a peer; the secret may be asked for besides.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::serve::Listener;
-use tokio::net::TcpListener;
-use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::RootCertStore;
@@ -22,15 +15,8 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::server::TlsStream;
 
 use super::formation::StartError;
-
-/// How long a handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(5);
-
-/// Handshakes under way at one time; a cluster is small.
-const HANDSHAKES: usize = 64;
 
 /// What a node encrypts with: PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,57 +97,4 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, StartError>
 
 fn unusable(file: &Path, error: &dyn std::fmt::Display) -> StartError {
     StartError::Tls(file.to_owned(), error.to_string())
-}
-
-/// Accepts encrypted connections. Handshakes run beside each other, so that a silent caller holds up nobody.
-pub(super) struct Secured {
-    ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    local: SocketAddr,
-}
-
-impl Secured {
-    pub(super) fn new(listener: TcpListener, acceptor: TlsAcceptor) -> std::io::Result<Self> {
-        let local = listener.local_addr()?;
-        let (shaken, ready) = mpsc::channel(HANDSHAKES);
-        tokio::spawn(accept(listener, acceptor, shaken));
-        Ok(Self { ready, local })
-    }
-}
-
-async fn accept(
-    mut listener: TcpListener,
-    acceptor: TlsAcceptor,
-    shaken: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
-) {
-    let slots = Arc::new(Semaphore::new(HANDSHAKES));
-    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
-        // It logs and waits by itself when the system is out of something.
-        let (stream, caller) = Listener::accept(&mut listener).await;
-        let (acceptor, shaken) = (acceptor.clone(), shaken.clone());
-        tokio::spawn(async move {
-            let _slot = slot;
-            match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => drop(shaken.send((stream, caller)).await),
-                Ok(Err(error)) => tracing::debug!(%error, "a caller was not let in"),
-                Err(_) => tracing::debug!("a caller did not finish its handshake"),
-            }
-        });
-    }
-}
-
-impl Listener for Secured {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.ready.recv().await {
-            Some(accepted) => accepted,
-            // The task that accepts never ends; without it there is nobody to wait for.
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        Ok(self.local)
-    }
 }

@@ -14,7 +14,6 @@ mod events;
 mod history;
 mod id;
 mod lines;
-mod listen;
 mod members;
 mod owners;
 mod page;
@@ -33,16 +32,20 @@ use axum::routing::get;
 use axum::routing::post;
 use axum::routing::put;
 use secrecy::SecretString;
+use tokio::net::TcpListener;
 
-pub use listen::serve;
 pub use page::where_to_look;
 
 use crate::change::ChangeHandler;
 use crate::clock::Clock;
 use crate::config::Complaints;
+use crate::listen;
+use crate::listen::Bounds;
+use crate::listen::Port;
 use crate::metrics::Metrics;
 use crate::post::Seat;
 use crate::ready::Readiness;
+use crate::shutdown::Shutdown;
 use crate::store::Store;
 
 /// How the API is reached.
@@ -63,7 +66,7 @@ pub struct Limits {
     pub event_bytes: usize,
     /// Bytes of one body.
     pub body_bytes: usize,
-    /// How long a head may take and a body may stay silent.
+    /// How long a head may take, a body may stay silent, and an answer unread.
     pub read_timeout: Duration,
     /// Connections at once.
     pub connections: usize,
@@ -105,6 +108,27 @@ impl std::ops::Deref for Shared {
     fn deref(&self) -> &Api {
         &self.api
     }
+}
+
+/// Answers until `shutdown` drains, then finishes the requests under way; returns at once when it stops.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    shutdown: Shutdown,
+) {
+    let bounds = Bounds {
+        connections: limits.connections,
+        patience: limits.read_timeout,
+    };
+    let port = Port {
+        router,
+        tls: None,
+        bounds,
+        clock,
+    };
+    listen::serve(listener, port, shutdown.soft, shutdown.hard).await;
 }
 
 /// All routes.

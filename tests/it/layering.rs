@@ -19,7 +19,8 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         "store" => &["calendar", "trigger", "clock"],
         // Who leads is found out without knowing what for: the database is a trait of the cluster's own, and messages
         // are opaque.
-        "channel" | "cluster" => &["clock"],
+        "channel" => &["clock"],
+        "cluster" => &["clock", "listen"],
         // The verbs of what is counted speak of what the stages do.
         "metrics" => &["calendar", "trigger", "store", "channel", "change"],
         "change" | "planner" | "janitor" => &["calendar", "trigger", "store", "clock", "metrics"],
@@ -40,7 +41,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
             "post",
             "condition",
         ],
-        "condition" => &["clock"],
+        "condition" | "listen" => &["clock"],
         // Where the cluster meets the database, and nodes each other.
         "arbiter" => &["store", "cluster"],
         "post" => &["trigger", "store", "cluster", "delivery"],
@@ -50,7 +51,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         ],
         "http" => &[
             "calendar", "trigger", "store", "change", "clock", "cluster", "metrics", "post", "ready",
-            "shutdown", "config",
+            "shutdown", "config", "listen",
         ],
         "cli" => &[
             "calendar", "trigger", "store", "channel", "delivery", "clock", "config", "logging", "preview",

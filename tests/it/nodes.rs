@@ -4,11 +4,14 @@ mod command;
 
 use std::net::Ipv4Addr;
 use std::net::TcpListener;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use serde_json::Value;
 use sqlx::Connection;
 use sqlx::PgConnection;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 
 use crate::harness::api::OWNER;
 use crate::harness::api::SOURCE;
@@ -286,6 +289,46 @@ async fn a_node_that_is_asked_to_stop_hands_over_at_once() {
     push(&scene, 2, due).await;
     let mails = scene.sink.mails(2).await;
     assert!(mails.iter().all(|mail| mail.at - due < TimeDelta::seconds(10)));
+}
+
+#[tokio::test]
+async fn strangers_that_crowd_the_peer_ports_and_say_nothing_keep_nobody_out() {
+    let mut scene = Scene::of(3).await;
+    let leader = scene.settled(3).await;
+    let follower = (leader + 1) % 3;
+    let term = scene.nodes[leader].get("/v1/cluster").await.ok()["term"].clone();
+    let cluster = scene.nodes[leader].get("/v1/cluster").await.ok();
+    let members = cluster["members"].as_array().unwrap();
+    let strangers: Vec<_> = members
+        .iter()
+        .map(|member| member["addr"].as_str().unwrap().to_owned())
+        .flat_map(|addr| std::iter::repeat_n(addr, 300))
+        .map(|addr| tokio::spawn(stay(addr)))
+        .collect();
+
+    // It comes back through the crowd, and needs new connections for that.
+    scene.nodes[follower].kill();
+    scene.nodes[follower].start_again().await;
+    assert_eq!(scene.settled(3).await, leader);
+    let due = whole_second_in(5);
+    push(&scene, 6, due).await;
+
+    let mails = scene.sink.mails(6).await;
+    assert!(mails.iter().all(|mail| mail.at - due < TimeDelta::seconds(10)));
+    let cluster = scene.nodes[follower].get("/v1/cluster").await.ok();
+    assert_eq!(cluster["term"], term, "nobody was taken for dead");
+    assert!(strangers.iter().all(|stranger| !stranger.is_finished()));
+}
+
+/// Connects and says nothing, again once a second where it is shown out.
+async fn stay(addr: String) {
+    let mut pace = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        pace.tick().await;
+        if let Ok(mut stream) = TcpStream::connect(&addr).await {
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    }
 }
 
 #[tokio::test]

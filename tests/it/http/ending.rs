@@ -1,5 +1,6 @@
 //! How serving ends.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::Edge;
+use crate::harness::eventually;
 
 const HEAD: &[u8] = b"PUT /v1/owners/anna HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
                       content-length: 2\r\nexpect: 100-continue\r\n\r\n";
@@ -24,6 +26,51 @@ const LIMITS: Limits = Limits {
     read_timeout: Duration::from_millis(200),
     connections: 2,
 };
+
+const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
+
+/// A server on a port of its own.
+struct Serving {
+    address: SocketAddr,
+    shutdown: Shutdown,
+    serving: JoinHandle<()>,
+    _edge: Edge,
+}
+
+impl Serving {
+    async fn with(limits: Limits) -> Self {
+        let edge = Edge::open().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = Shutdown::new();
+        let clock = Arc::new(SystemClock);
+        let answering = serve(listener, edge.router.clone(), limits, clock, shutdown.clone());
+        Self {
+            address,
+            shutdown,
+            serving: tokio::spawn(answering),
+            _edge: edge,
+        }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// What is answered to one request, after which the connection is closed; nothing where it is closed before.
+    async fn ask_on(&self, stream: &mut TcpStream) -> String {
+        let request = b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n";
+        let mut answer = String::new();
+        let _ = stream.write_all(request).await;
+        let _ = stream.read_to_string(&mut answer).await;
+        answer
+    }
+
+    async fn end(self) {
+        self.shutdown.stop();
+        self.serving.await.unwrap();
+    }
+}
 
 /// A server with a request under way: its head was read, and its body is asked for.
 async fn in_mid_request() -> (Edge, Shutdown, TcpStream, JoinHandle<()>) {
@@ -85,6 +132,55 @@ async fn connections_that_say_nothing_are_closed_and_leave_their_places_to_other
     }
     shutdown.stop();
     serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_caller_takes_the_place_of_one_that_says_nothing() {
+    let patient = Limits {
+        read_timeout: Duration::from_hours(1),
+        ..LIMITS
+    };
+    let scene = Serving::with(patient).await;
+    let mut silent = [scene.connect().await, scene.connect().await];
+
+    let answer = scene.ask_on(&mut scene.connect().await).await;
+
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let mut rest = Vec::new();
+    silent[0].read_to_end(&mut rest).await.unwrap();
+    assert!(rest.is_empty(), "the first had to go");
+    let answer = scene.ask_on(&mut silent[1]).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200 OK\r\n"),
+        "the second may speak: {answer}"
+    );
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn callers_that_do_not_read_are_left() {
+    let scene = Serving::with(LIMITS).await;
+    let mut asking = Vec::new();
+    for _ in 0..2 {
+        let mut stream = scene.connect().await;
+        stream.write_all(METRICS).await.unwrap();
+        stream.read_exact(&mut [0; 17]).await.unwrap();
+        // It was heard, and reads no more.
+        asking.push(tokio::spawn(async move {
+            while stream.write_all(METRICS).await.is_ok() {}
+        }));
+    }
+
+    let answer = eventually("an answer", async || {
+        let answer = scene.ask_on(&mut scene.connect().await).await;
+        answer.starts_with("HTTP/1.1 200 OK\r\n").then_some(answer)
+    });
+    answer.await;
+
+    for ended in asking {
+        ended.await.unwrap();
+    }
+    scene.end().await;
 }
 
 #[tokio::test]
