@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod crash;
 mod delivery;
+mod faults;
 mod harness;
 mod http;
 mod journey;

@@ -1,6 +1,7 @@
 //! What the end-to-end tests stand on: the real binary as a direct child ([`node`]), its interface as a caller sees it
 //! ([`api`]), the calendars that are pushed to it ([`calendar`]), and three ways for its mail to arrive: a relay of ours
-//! that logs and misbehaves on command ([`sink`]), and Debian's own [`smtp_sink`] and [`postfix`].
+//! that logs and misbehaves on command ([`sink`]), and Debian's own [`smtp_sink`] and [`postfix`]. Several nodes share a
+//! [`postgres`], and talk through a [`link`] where one is to be cut.
 //!
 //! The rules: what a test waits for is a condition with a deadline, never a pause; the oracle is the sink's log; every
 //! process started here is a direct child that ends with the test, also with one that fails.
@@ -8,6 +9,7 @@
 pub mod api;
 pub mod calendar;
 pub mod client;
+pub mod link;
 pub mod node;
 pub mod postfix;
 pub mod postgres;

@@ -189,9 +189,20 @@ impl Node {
         self.process = Guarded::spawn(&mut self.home.serving());
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// Whether its process is still there.
+    pub fn runs(&mut self) -> bool {
+        let ended = self.process.child.try_wait();
+        ended.expect("a child can be asked").is_none()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        let id = i32::try_from(self.process.child.id()).expect("process ids are small");
+        let id = i32::try_from(self.process()).expect("process ids are small");
         let pid = Pid::from_raw(id).expect("a child's id is not zero");
         rustix::process::kill_process(pid, signal).expect("a child can be signalled");
     }

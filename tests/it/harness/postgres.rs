@@ -1,4 +1,5 @@
-//! A private PostgreSQL: its own data directory and socket, no port, a direct child that ends with the test. PostgreSQL
+//! A private PostgreSQL: its own data directory and socket, a port only where one is asked for, a direct child that ends
+//! with the test, and can be ended and started again before. PostgreSQL
 //! refuses to be root, so where the tests are, it is started as the user `postgres` that Debian's package makes.
 
 use std::fs;
@@ -18,12 +19,16 @@ use tempfile::TempDir;
 
 use crate::harness::Guarded;
 use crate::harness::eventually;
+use crate::harness::free_port;
 
 /// A running server.
 #[derive(Debug)]
 pub struct Postgres {
     server: Guarded,
     folder: TempDir,
+    settings: Vec<String>,
+    /// Part of its socket's name; also where it listens on loopback, if it does.
+    pub port: u16,
     databases: AtomicU32,
 }
 
@@ -35,6 +40,16 @@ impl Postgres {
 
     /// Starts one with these settings.
     pub async fn start_with(settings: &[&str]) -> Self {
+        Self::start_on(5432, settings).await
+    }
+
+    /// Starts one that listens on a loopback port, and keeps what it commits when it is ended or killed.
+    pub async fn start_listening() -> Self {
+        let settings = ["fsync=off", "full_page_writes=off", "listen_addresses=127.0.0.1"];
+        Self::start_on(free_port(), &settings).await
+    }
+
+    async fn start_on(port: u16, settings: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         open_to_all(folder.path());
         let data = folder.path().join("data");
@@ -51,32 +66,63 @@ impl Postgres {
             .stdout(Stdio::null())
             .status();
         assert!(made.expect("initdb can be run").success(), "initdb failed");
-        let mut command = as_postgres("postgres");
-        command.arg("-D").arg(&data).arg("-k").arg(folder.path());
-        for setting in ["listen_addresses=", "max_connections=100", "shared_buffers=64MB"]
-            .iter()
-            .chain(settings)
-        {
-            command.arg("-c").arg(setting);
-        }
-        let log = fs::File::create(folder.path().join("log")).expect("the folder is ours");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let defaults = ["listen_addresses=", "max_connections=100", "shared_buffers=64MB"];
+        let settings = defaults.iter().chain(settings);
+        let mut settings: Vec<String> = settings.map(|setting| (*setting).to_owned()).collect();
+        settings.push(format!("port={port}"));
         let postgres = Self {
-            server: Guarded::spawn(&mut command),
+            server: serving(folder.path(), &settings),
             folder,
+            settings,
+            port,
             databases: AtomicU32::new(0),
         };
         eventually("PostgreSQL to take connections", async || {
-            PgConnection::connect(&postgres.url("postgres")).await.ok()
+            postgres.answers().await
         })
         .await;
         postgres
     }
 
+    /// Ends it at once, and waits until it is gone: SIGQUIT is what `pg_ctl stop -m immediate` sends, and SIGKILL is a
+    /// crash. Either way it recovers from its log when it starts again.
+    pub fn end(&mut self, signal: Signal) {
+        let child = &mut self.server.child;
+        if child.try_wait().expect("a child can be asked").is_none() {
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            let pid = pid.expect("process ids are small and not zero");
+            rustix::process::kill_process(pid, signal).expect("a child can be signalled");
+        }
+        child.wait().expect("a child can be waited for");
+    }
+
+    /// Starts it again where it was ended. What a killed one left behind may be in its way for a moment.
+    pub async fn start_again(&mut self) {
+        eventually("PostgreSQL to take connections again", async || {
+            if self
+                .server
+                .child
+                .try_wait()
+                .expect("a child can be asked")
+                .is_some()
+            {
+                self.server = serving(self.folder.path(), &self.settings);
+            }
+            self.answers().await
+        })
+        .await;
+    }
+
+    async fn answers(&self) -> Option<()> {
+        let conn = PgConnection::connect(&self.url("postgres")).await.ok()?;
+        conn.close().await.ok()
+    }
+
     /// The address of one of its databases.
     pub fn url(&self, database: &str) -> String {
         format!(
-            "postgres://postgres@localhost/{database}?host={}",
+            "postgres://postgres@localhost:{}/{database}?host={}",
+            self.port,
             self.folder.path().display()
         )
     }
@@ -98,14 +144,28 @@ impl Postgres {
 }
 
 impl Drop for Postgres {
-    /// SIGQUIT ends it at once, its children included.
+    /// Its children included.
     fn drop(&mut self) {
-        if let Some(pid) = i32::try_from(self.server.child.id()).ok().and_then(Pid::from_raw) {
-            // An error says that it is gone already.
-            let _ = rustix::process::kill_process(pid, Signal::QUIT);
-        }
-        let _ = self.server.child.wait();
+        self.end(Signal::QUIT);
     }
+}
+
+/// Starts a server on the data in that folder.
+fn serving(folder: &Path, settings: &[String]) -> Guarded {
+    let mut command = as_postgres("postgres");
+    command.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
+    for setting in settings {
+        command.arg("-c").arg(setting);
+    }
+    let log = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(folder.join("log"));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.expect("the folder is ours"));
+    Guarded::spawn(&mut command)
 }
 
 /// A program of PostgreSQL, as a user that it accepts.

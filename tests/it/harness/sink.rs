@@ -48,6 +48,10 @@ pub enum Manners {
 /// A message whose final dot arrived.
 #[derive(Debug, Clone)]
 pub struct Mail {
+    /// Who said so in EHLO.
+    pub from: String,
+    /// When its MAIL command arrived, by the wall clock.
+    pub began: DateTime<Utc>,
     /// When the final dot arrived, by the wall clock.
     pub at: DateTime<Utc>,
     /// The recipients of the envelope.
@@ -162,6 +166,11 @@ impl Sink {
         self.log.lock().expect("no holder panics").clone()
     }
 
+    /// Looks at what it has seen, without a copy.
+    pub fn with_log<T>(&self, look: impl FnOnce(&Log) -> T) -> T {
+        look(&self.log.lock().expect("no holder panics"))
+    }
+
     /// Waits until so many final dots arrived, and returns the messages.
     pub async fn mails(&self, count: usize) -> Vec<Mail> {
         let what = format!("{count} messages in the sink");
@@ -190,6 +199,8 @@ struct Dialogue {
     stream: BufReader<TcpStream>,
     manners: Arc<watch::Sender<Manners>>,
     log: Arc<Mutex<Log>>,
+    hello: String,
+    began: DateTime<Utc>,
     recipients: Vec<String>,
 }
 
@@ -199,6 +210,8 @@ impl Dialogue {
             stream: BufReader::new(stream),
             manners,
             log,
+            hello: String::new(),
+            began: DateTime::UNIX_EPOCH,
             recipients: Vec::new(),
         }
     }
@@ -213,7 +226,13 @@ impl Dialogue {
                 .unwrap_or_default()
                 .to_ascii_uppercase();
             match verb.as_str() {
-                "EHLO" | "HELO" => self.say(GREETING).await?,
+                "EHLO" | "HELO" => {
+                    line.split(' ')
+                        .nth(1)
+                        .unwrap_or_default()
+                        .clone_into(&mut self.hello);
+                    self.say(GREETING).await?;
+                }
                 "AUTH" => self.say("235 2.7.0 welcome").await?,
                 "RCPT" => self.take_recipient(&line).await?,
                 "DATA" if self.recipients.is_empty() => self.say("503 no recipients").await?,
@@ -225,6 +244,7 @@ impl Dialogue {
                 }
                 "QUIT" => return self.say("221 bye").await,
                 "MAIL" | "RSET" => {
+                    self.began = SystemClock.now();
                     self.recipients.clear();
                     self.say("250 ok").await?;
                 }
@@ -280,6 +300,8 @@ impl Dialogue {
     fn record(&mut self, raw: String) -> usize {
         let mut log = self.log.lock().expect("no holder panics");
         log.mails.push(Mail {
+            from: self.hello.clone(),
+            began: self.began,
             at: SystemClock.now(),
             recipients: std::mem::take(&mut self.recipients),
             accepted: false,

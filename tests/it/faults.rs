@@ -1,0 +1,16 @@
+//! What a cluster must survive, with numbers: three real nodes on a real PostgreSQL under load, while processes, links
+//! and the database fail. The oracle is the relay's log against what the API accepted ([`verdict`]), outside of the
+//! service.
+//!
+//! Each test is named by its number in the table of `ARCHITECTURE.md`. They run in a short form; `tests/faults.sh` runs
+//! the long one ([`size`]). One at a time: each takes all of the machine.
+
+mod database;
+mod field;
+mod leaders;
+mod links;
+mod load;
+mod processes;
+mod size;
+mod verdict;
+mod witness;

@@ -1,0 +1,72 @@
+//! A database that goes away.
+
+use std::time::Duration;
+
+use carillon::clock::Clock;
+use carillon::clock::SystemClock;
+use rustix::process::Signal;
+
+use crate::faults::field::Field;
+use crate::faults::field::pause;
+use crate::faults::size::Size;
+use crate::faults::size::choose;
+use crate::faults::size::seconds;
+use crate::faults::verdict::Fault;
+use crate::harness::eventually;
+use crate::harness::link::Cut;
+use crate::harness::now;
+
+impl Field {
+    /// Ends the database, and starts it again after so long. Before the nodes are let in, it says what they were sending.
+    async fn lose_database(&mut self, signal: Signal, away: Duration) {
+        self.postgres.end(signal);
+        let at = now();
+        pause(away).await;
+        for wire in &self.wires {
+            wire.cut(Cut::Everybody);
+        }
+        self.postgres.start_again().await;
+        self.witness.return_to().await;
+        let sending = self.witness.sending(None).await;
+        self.faults.push(Fault {
+            at,
+            node: None,
+            sending,
+        });
+        for wire in &self.wires {
+            wire.cut(Cut::Nobody);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f4_the_database_restarts_and_crashes_and_is_away() {
+    let mut field = Field::start(&[]).await;
+    let load = field.load(Size::short(35));
+    pause(Duration::from_secs(12)).await;
+    let (restarts, crashes) = choose((1, 1), (5, 3));
+    for _ in 0..restarts {
+        field.lose_database(Signal::QUIT, Duration::ZERO).await;
+        pause(seconds(5, 20)).await;
+    }
+    for _ in 0..crashes {
+        field.lose_database(Signal::KILL, Duration::ZERO).await;
+        pause(seconds(5, 20)).await;
+    }
+    field.lose_database(Signal::QUIT, seconds(10, 30)).await;
+    let returned = SystemClock.elapsed();
+    eventually("the backlog to be gone", async || {
+        (field.witness.backlog().await == 0).then_some(())
+    })
+    .await;
+    let gone = SystemClock.elapsed() - returned;
+    let verdict = field.judge(load).await;
+    println!(
+        "F4 | {restarts} restarts, {crashes} crashes, 1 outage, backlog gone after {gone:.1?} | {verdict}"
+    );
+    verdict.assert_exact();
+    assert!(gone <= Duration::from_secs(60), "{gone:?}");
+    for node in &mut field.nodes {
+        assert!(node.runs(), "a node ended");
+    }
+}

@@ -1,0 +1,174 @@
+//! Processes that die, stand still, or are asked to stop.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use carillon::clock::Clock;
+use carillon::clock::SystemClock;
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::faults::field::Field;
+use crate::faults::field::name;
+use crate::faults::field::pause;
+use crate::faults::leaders::Leaders;
+use crate::faults::size::Size;
+use crate::faults::size::choose;
+use crate::faults::size::seconds;
+use crate::faults::verdict::Verdict;
+use crate::harness::now;
+
+/// How long a killed node stays away.
+const AWAY: Duration = Duration::from_secs(3);
+
+fn any_node() -> usize {
+    usize::try_from(now().timestamp_subsec_micros()).expect("it is small") % 3
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_nothing_fails() {
+    let mut field = Field::start(&[]).await;
+    let load = field.load(Size::short(20));
+    let verdict = field.judge(load).await;
+    println!("F1 | {verdict}");
+    verdict.assert_exact();
+    assert!(
+        verdict.percentile(50) <= TimeDelta::milliseconds(200),
+        "{verdict}"
+    );
+    verdict.assert_late(TimeDelta::seconds(1), TimeDelta::seconds(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f2_nodes_are_killed() {
+    let mut field = Field::start(&[]).await;
+    let load = field.load(Size::short(25));
+    pause(Duration::from_secs(12)).await;
+    let mut kills = 0;
+    while now() < load.ends {
+        field.kill(any_node(), AWAY).await;
+        kills += 1;
+        pause(Duration::from_secs(10).saturating_sub(AWAY)).await;
+    }
+    let verdict = field.judge(load).await;
+    println!("F2 | {kills} kills | {verdict}");
+    assert!(kills >= 2, "{kills} kills");
+    assert_killed(&verdict);
+}
+
+/// The table's limits where nodes are killed.
+fn assert_killed(verdict: &Verdict) {
+    verdict.assert_exact();
+    assert!(
+        verdict.excused * 200 <= verdict.promised,
+        "more than 0.5 %: {verdict}"
+    );
+    verdict.assert_late(TimeDelta::seconds(20), TimeDelta::seconds(45));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f3_the_leader_is_killed() {
+    let mut field = Field::start(&[]).await;
+    let load = field.load(Size::short(25));
+    let leaders = Leaders::watch(&field);
+    pause(Duration::from_secs(12)).await;
+    let mut gaps = Vec::new();
+    while now() < load.ends {
+        let began = SystemClock.elapsed();
+        let leader = field.leader().await;
+        field.nodes[leader].kill();
+        field.hit(leader).await;
+        field.witness.leader_other_than(field.numbers[leader]).await;
+        let gap = SystemClock.elapsed() - began;
+        gaps.push(gap);
+        pause(AWAY.saturating_sub(gap)).await;
+        field.nodes[leader].launch_again();
+        pause(Duration::from_secs(20).saturating_sub(AWAY)).await;
+    }
+    let verdict = field.judge(load).await;
+    let terms = leaders.assert_one_a_term();
+    let longest = gaps.iter().max().expect("the leader was killed");
+    println!(
+        "F3 | {} kills, {terms} terms, next leader <= {longest:.1?} | {verdict}",
+        gaps.len()
+    );
+    assert!(*longest <= Duration::from_secs(4), "{gaps:?}");
+    assert_killed(&verdict);
+}
+
+/// One node stood still.
+struct Freeze {
+    name: String,
+    ended: DateTime<Utc>,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f17_a_node_stands_still() {
+    // Sends are given up, and taken over, while it does.
+    let within = choose("4s", "15s");
+    let settings = [
+        ("DELIVERY__SEND_WITHIN", within),
+        ("WORKER__OVERDUE_WAIT_TIME", choose("8s", "30s")),
+    ];
+    let mut field = Field::start(&settings).await;
+    let load = field.load(Size::short(35));
+    pause(Duration::from_secs(11)).await;
+    let mut freezes = Vec::new();
+    while now() < load.ends {
+        let node = match freezes.len() % 2 {
+            0 => field.leader().await,
+            _ => any_node(),
+        };
+        field.freeze(node, seconds(12, 40)).await;
+        let (name, ended) = (name(node), now());
+        freezes.push(Freeze { name, ended });
+        pause(Duration::from_secs(3)).await;
+    }
+    let verdict = field.judge(load).await;
+    let started = started_after_takeover(&field, &freezes);
+    println!(
+        "F17 | {} times, {started} started on a lost claim | {verdict}",
+        freezes.len()
+    );
+    verdict.assert_exact();
+    assert_eq!(started, 0, "sends started on a claim that was taken over");
+    assert!(freezes.len() >= 2, "{} times", freezes.len());
+}
+
+/// Dialogues of what stood still at a freeze, begun after it ended although another node had delivered it.
+fn started_after_takeover(field: &Field, freezes: &[Freeze]) -> usize {
+    let arrivals = field.arrivals();
+    let again = arrivals.iter().filter(|late| {
+        let fenced = freezes
+            .iter()
+            .any(|freeze| freeze.name == late.from && late.began >= freeze.ended);
+        fenced
+            && arrivals.iter().any(|earlier| {
+                earlier.trigger == late.trigger && earlier.from != late.from && earlier.at < late.began
+            })
+    });
+    again.map(|late| &late.trigger).collect::<HashSet<_>>().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f25_nodes_are_asked_to_stop_in_turn() {
+    let mut field = Field::start(&[]).await;
+    let load = field.load(Size::short(30));
+    pause(Duration::from_secs(12)).await;
+    let mut longest = Duration::ZERO;
+    for node in 0..field.nodes.len() {
+        let began = SystemClock.elapsed();
+        let status = field.nodes[node].terminate().await;
+        longest = longest.max(SystemClock.elapsed() - began);
+        assert!(status.success(), "{status}");
+        field.nodes[node].start_again().await;
+        pause(seconds(3, 30)).await;
+    }
+    let verdict = field.judge(load).await;
+    println!("F25 | each stopped within {longest:.1?} | {verdict}");
+    verdict.assert_exact();
+    assert_eq!(verdict.excused, 0, "{verdict}");
+    assert!(longest <= Duration::from_secs(30), "{longest:?}");
+    verdict.assert_late(TimeDelta::seconds(2), TimeDelta::seconds(45));
+}
