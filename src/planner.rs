@@ -1,12 +1,14 @@
 //! The planner looks ahead: it claims what is due soon, so that timers can be armed before it is due.
 //!
-//! A tick takes no hints. It claims every free trigger due within the look-ahead, in pages ordered by due instant, and
-//! tells the holder. Two planners over one store do no harm: a claim is a compare-and-set. And what the session holds
+//! A tick claims every free trigger due within the look-ahead, in pages ordered by due instant, and tells the holder. What
+//! it went through before it does not go through again, until it is told that something there may be free. Two planners
+//! over one store do no harm: a claim is a compare-and-set. And what the session holds
 //! is looked up just before it is due, so that a claim whose message was lost (or whose answer never came) is armed all
 //! the same.
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -44,6 +46,8 @@ pub struct Planner {
     tell: TellClaims,
     /// How often it was looked for what is held.
     looks: Arc<AtomicU32>,
+    /// How far the last tick looked, unless the next one looks at everything.
+    looked_until: Arc<Mutex<Option<DateTime<Utc>>>>,
 }
 
 /// What a tick did.
@@ -55,13 +59,13 @@ pub struct Tick {
     pub next: Option<DateTime<Utc>>,
 }
 
-/// A look that comes so soon finds what this one passed over.
-const SOON: TimeDelta = TimeDelta::seconds(1);
-
 /// One in so many looks for what is held goes back to the beginning.
 const THOROUGH: u32 = 12;
 
 type Cursor = Option<(DateTime<Utc>, TriggerId)>;
+
+/// The last of all that are due at one instant.
+const LAST: TriggerId = TriggerId([0xff; 16]);
 
 /// The sessions that may be given claims, and how much each has.
 struct Hands(Vec<Living>);
@@ -91,10 +95,16 @@ impl Planner {
             session,
             tell,
             looks: Arc::default(),
+            looked_until: Arc::default(),
         }
     }
 
-    /// Claims all that is due within `window` from now by the store's clock, as the leader that `fence` names, and spreads
+    /// Has the next tick look at the whole window: something in it may have become free.
+    pub fn start_over(&self) {
+        *self.looked_until.lock().expect("no holder panics") = None;
+    }
+
+    /// Claims all that is due within `window` from now by the store's clock and was not looked at before, as the leader that `fence` names, and spreads
     /// it over the sessions that have shown a sign of life within `dead_after`.
     pub async fn tick(
         &self,
@@ -110,29 +120,31 @@ impl Planner {
         let window = TimeDelta::from_std(window).unwrap_or(TimeDelta::MAX);
         let now = self.store.now().await?;
         let until = now.checked_add_signed(window).unwrap_or(DateTime::<Utc>::MAX_UTC);
-        let claimed = self.claim(leading.as_ref(), &mut hands, until).await?;
-        let next_free = self.store.next_free_due(until).await?;
-        let mut next = next_free.map(|due_at| due_at - window);
-        if next.is_none_or(|next| next > now + SOON) && self.is_passed_over(until).await? {
-            next = Some(now);
+        let from = *self.looked_until.lock().expect("no holder panics");
+        let claimed = self.claim(leading.as_ref(), &mut hands, (from, until)).await?;
+        let next_free = self
+            .store
+            .next_free_due(from.unwrap_or(DateTime::UNIX_EPOCH))
+            .await?;
+        // What is free still had been locked by a change: it is looked for again.
+        let is_passed_over = next_free.is_some_and(|due_at| due_at <= until);
+        if !is_passed_over {
+            *self.looked_until.lock().expect("no holder panics") = Some(until);
         }
-        Ok(Tick { claimed, next })
-    }
-
-    /// Whether something that is due by `until` is free still: a change had locked it, and has left it free.
-    async fn is_passed_over(&self, until: DateTime<Utc>) -> Result<bool, StoreError> {
-        let first = self.store.next_free_due(DateTime::UNIX_EPOCH).await?;
-        Ok(first.is_some_and(|due_at| due_at <= until))
+        Ok(Tick {
+            claimed,
+            next: next_free.map(|due_at| if is_passed_over { now } else { due_at - window }),
+        })
     }
 
     async fn claim(
         &self,
         store: &dyn Store,
         hands: &mut Hands,
-        until: DateTime<Utc>,
+        (from, until): (Option<DateTime<Utc>>, DateTime<Utc>),
     ) -> Result<u64, StoreError> {
         let mut claimed = 0;
-        let mut cursor: Cursor = None;
+        let mut cursor: Cursor = from.map(|from| (from, LAST));
         while let Some(hand) = Living::freest(&hands.0) {
             let limit = if hands.0.len() == 1 { PAGE } else { SHARE };
             let page = store.claim_due(hand.session, until, cursor, limit).await?;
@@ -164,7 +176,8 @@ impl Planner {
         let now = self.store.now().await?;
         let until = now + BEFORE_DUE;
         let looks = self.looks.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let mut cursor: Cursor = (looks % THOROUGH != 0).then(|| (now - AFTER_DUE, TriggerId([0; 16])));
+        let mut cursor: Cursor =
+            (!looks.is_multiple_of(THOROUGH)).then(|| (now - AFTER_DUE, TriggerId([0; 16])));
         loop {
             let page = self.store.held_by(self.session, until, cursor, PAGE).await?;
             (self.tell)(&self.own(), &page);

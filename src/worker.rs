@@ -125,6 +125,7 @@ impl Worker {
     pub async fn plan(&self, planner: &Planner, initial_delay: Duration, stop: &CancellationToken) {
         let starts_at = self.clock.elapsed().saturating_add(initial_delay);
         let mut pause = initial_delay;
+        let mut looks_at_all = Duration::ZERO;
         let mut reloaded = self.rounds.clone();
         reloaded.mark_unchanged();
         loop {
@@ -132,17 +133,22 @@ impl Worker {
             let held = self.leadership.held();
             tokio::select! {
                 () = stop.cancelled() => return,
+                // The earliest of what is left is near.
                 () = self.clock.sleep(pause) => {}
                 // A node that comes to lead looks at once, unless it has only just started.
-                () = self.leadership.differs(held) => {}
-                () = self.nudge.notified() => {}
-                Ok(()) = reloaded.changed() => {}
+                () = self.leadership.differs(held) => looks_at_all = Duration::ZERO,
+                () = self.nudge.notified() => looks_at_all = Duration::ZERO,
+                Ok(()) = reloaded.changed() => looks_at_all = Duration::ZERO,
             }
             pause = starts_at.saturating_sub(self.clock.elapsed());
             if !pause.is_zero() {
                 continue;
             }
             pause = self.rounds.borrow().period;
+            if self.clock.elapsed() >= looks_at_all {
+                planner.start_over();
+                looks_at_all = self.clock.elapsed().saturating_add(pause);
+            }
             if self.leadership.is_held() {
                 pause = self.plan_once(planner).await;
             }

@@ -129,6 +129,7 @@ impl Hand {
     /// Does all that is due now: plans if the period has passed, fires, settles, until nothing is due.
     pub async fn settle_down(&mut self) {
         if self.clock.now() - self.looked >= self.period {
+            self.node.planner.start_over();
             self.node.worker.plan_once(&self.node.planner).await;
             self.looked = self.clock.now();
         }

@@ -141,3 +141,32 @@ async fn a_planner_looks_again_soon_for_what_somebody_had_locked() {
     );
     assert_eq!(told.lock().expect("no holder panics").len(), 2);
 }
+
+#[tokio::test]
+async fn a_planner_goes_on_from_where_it_looked_until_it_is_told_to_start_over() {
+    let stage = Stage::new().await;
+    stage.plan("first", &[new("first", 1)]).await;
+    let planner = planner(Arc::clone(&stage.store), stage.session, &Told::default());
+    let tick = planner.tick(WINDOW, None, DEAD_AFTER).await.expect("a tick");
+    assert_eq!(tick.claimed, 1);
+    // Nobody claimed it when it was planned, and nobody says that it is there.
+    stage.plan("behind", &[new("behind", 2)]).await;
+    let window = i64::try_from(WINDOW.as_secs() / 60).expect("some minutes");
+    stage.plan("ahead", &[new("ahead", window + 1)]).await;
+    stage.pass(2);
+
+    let tick = planner.tick(WINDOW, None, DEAD_AFTER).await.expect("a tick");
+    assert_eq!(tick.claimed, 1, "what has come into the window");
+    assert!(
+        stage
+            .trigger(&new("behind", 2))
+            .await
+            .expect("owed")
+            .session
+            .is_none()
+    );
+
+    planner.start_over();
+    let tick = planner.tick(WINDOW, None, DEAD_AFTER).await.expect("a tick");
+    assert_eq!((tick.claimed, tick.next), (1, None));
+}
