@@ -63,7 +63,13 @@ async fn stage() -> Stage {
 
 /// Another node's store on the same database.
 pub async fn another(stage: &Stage) -> Arc<PostgresStore> {
+    another_of(stage, Options::default().connections).await
+}
+
+/// Another node's store, with so many connections at the most.
+pub async fn another_of(stage: &Stage, connections: u32) -> Arc<PostgresStore> {
     let options = Options {
+        connections,
         time: Time::Given(Arc::clone(&stage.clock) as Arc<dyn Clock>),
         ..Options::default()
     };

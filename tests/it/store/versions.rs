@@ -36,7 +36,7 @@ use crate::store::new;
 use crate::store::owner;
 use crate::store::planning;
 use crate::store::put;
-use crate::store::races::another;
+use crate::store::races::another_of;
 use crate::store::retry;
 use crate::store::rules;
 use crate::store::sent;
@@ -178,17 +178,21 @@ async fn lead(store: &dyn Store, session: SessionId, uid: &str) {
 #[tokio::test]
 async fn a_node_goes_on_while_a_newer_version_adds_columns_to_every_table() {
     let stage = Stage::on(&Base::postgres().await).await;
-    lead(stage.store.as_ref(), stage.session, "before").await;
+    // One connection, which remembers every statement.
+    let store = another_of(&stage, 1).await;
+    lead(store.as_ref(), stage.session, "before").await;
     widen(&stage, "of_tomorrow").await;
-    lead(stage.store.as_ref(), stage.session, "meanwhile").await;
+    lead(store.as_ref(), stage.session, "meanwhile").await;
     widen(&stage, "of_the_day_after").await;
-    lead(stage.store.as_ref(), stage.session, "after").await;
-    assert_eq!(stage.store.repeats(), 0, "nothing was interrupted by it");
+    lead(store.as_ref(), stage.session, "after").await;
+    assert_eq!(store.repeats(), 0, "nothing was interrupted by it");
 
-    let anew = another(&stage).await;
+    let anew = another_of(&stage, 1).await;
     let (session, _) = anew.begin_session("node-a", &rules()).await.expect("a session");
     lead(anew.as_ref(), session, "anew").await;
     let number = anew.register("a:1").await.expect("a number");
+    anew.found_or_get(number).await.expect("a charter");
+    assert_eq!(anew.peers().await.expect("a list").len(), 1);
     widen(&stage, "of_next_week").await;
     anew.found_or_get(number).await.expect("a charter");
     anew.seen(number, "a:2").await.expect("it is noted");
@@ -200,16 +204,17 @@ async fn a_node_goes_on_while_a_newer_version_adds_columns_to_every_table() {
 #[tokio::test]
 async fn a_plan_that_is_no_longer_good_is_made_anew() {
     let stage = Stage::on(&Base::postgres().await).await;
-    stage.store.remember("a", "b").await.expect("it is remembered");
-    stage.store.remembered("a").await.expect("it is read");
+    let store = another_of(&stage, 1).await;
+    store.remember("a", "b").await.expect("it is remembered");
+    store.remembered("a").await.expect("it is read");
     stage
         .damage("ALTER TABLE memory ALTER COLUMN value TYPE varchar")
         .await;
 
-    let read = stage.store.remembered("a").await;
+    let read = store.remembered("a").await;
 
     assert_eq!(read.expect("it is read").as_deref(), Some("b"));
-    assert_eq!(stage.store.repeats(), 1);
+    assert_eq!(store.repeats(), 1);
 }
 
 #[tokio::test]
