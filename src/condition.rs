@@ -32,6 +32,17 @@ pub fn clock(offset: Offset) -> Result<(), String> {
     ))
 }
 
+/// What a node sees of its cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// Nobody who leads can be asked.
+    Nobody,
+    /// Somebody leads, and does not count this node among the members, or not yet among those that vote as it should.
+    Outside,
+    /// Somebody leads, and this node is what it should be.
+    Inside,
+}
+
 /// Since when nobody leads, as far as this node knows.
 #[derive(Debug, Default)]
 pub struct Led {
@@ -39,11 +50,20 @@ pub struct Led {
 }
 
 impl Led {
-    /// Somebody leads at `elapsed`, or nobody who is known. Whether that is as it should be.
-    pub fn look(&mut self, is_led: bool, elapsed: Duration) -> Result<(), String> {
-        if is_led {
+    /// This is what is seen at `elapsed`. Whether that is as it should be.
+    pub fn look(&mut self, sight: Sight, elapsed: Duration) -> Result<(), String> {
+        if sight != Sight::Nobody {
             self.last = Some(elapsed);
-            return Ok(());
+        }
+        match sight {
+            Sight::Inside => return Ok(()),
+            Sight::Outside => {
+                return Err(
+                    "this node is not let in yet, or was removed: then stop it and delete its cluster.data_dir"
+                        .to_owned(),
+                );
+            }
+            Sight::Nobody => {}
         }
         let Some(last) = self.last else {
             return Err(format!("no leader is known yet: {MAJORITY}"));
@@ -81,11 +101,18 @@ mod tests {
     fn an_election_is_no_reason_not_to_be_ready_but_a_lost_majority_is() {
         let at = Duration::from_secs;
         let mut led = Led::default();
-        assert!(led.look(false, at(1)).is_err_and(|reason| reason.contains("yet")));
-        assert_eq!(led.look(true, at(2)), Ok(()));
-        assert_eq!(led.look(false, at(12)), Ok(()));
-        let lost = led.look(false, at(13)).expect_err("it is too long");
+        assert!(
+            led.look(Sight::Nobody, at(1))
+                .is_err_and(|reason| reason.contains("yet"))
+        );
+        assert!(
+            led.look(Sight::Outside, at(1))
+                .is_err_and(|reason| reason.contains("let in"))
+        );
+        assert_eq!(led.look(Sight::Inside, at(2)), Ok(()));
+        assert_eq!(led.look(Sight::Nobody, at(12)), Ok(()));
+        let lost = led.look(Sight::Nobody, at(13)).expect_err("it is too long");
         assert!(lost.starts_with("nobody has led for 11 s"), "{lost}");
-        assert_eq!(led.look(true, at(14)), Ok(()));
+        assert_eq!(led.look(Sight::Inside, at(14)), Ok(()));
     }
 }

@@ -97,6 +97,8 @@ metrics! {
     planner_last_run: Gauge = "planner_last_run_timestamp_seconds" [] &[];
     /// How long the planner's runs took.
     planner_run_duration: Histogram = "planner_run_duration_seconds" [] RUN;
+    /// Whether this node is ready, as /readyz says.
+    ready: IntGauge = "ready" [] &[];
     /// Whether this node leads.
     leader: IntGauge = "leader" [] &[];
     /// Changes taken in, by what became of them.
@@ -305,6 +307,11 @@ impl Metrics {
             .set(f64::from(count));
     }
 
+    /// Whether this node is ready.
+    pub fn ready(&self, is_ready: bool) {
+        self.ready.set(i64::from(is_ready));
+    }
+
     /// This node's clock is ahead of the store's by `offset`.
     pub fn clock_offset(&self, offset: TimeDelta) {
         self.clock_offset.set(seconds_of(offset));
@@ -345,6 +352,8 @@ impl Metrics {
         self.claims(ClaimResult::Claimed, 0);
         self.claims(ClaimResult::Lost, 0);
         self.rescued(&Rescued::default());
+        self.doubted(DoubtDecision::Retry, 0);
+        self.doubted(DoubtDecision::Record, 0);
         let versions = [env!("CARGO_PKG_VERSION"), zone::data_version()];
         self.build_info.with_label_values(&versions).set(1.0);
     }

@@ -19,6 +19,7 @@ use crate::channel::Channel;
 use crate::clock::Clock;
 use crate::clock::DatabaseClock;
 use crate::condition::Led;
+use crate::condition::Sight;
 use crate::config::Settings;
 use crate::delivery::OnDoubt;
 use crate::delivery::lane::Lane;
@@ -236,7 +237,7 @@ impl Node {
             // A node is ready once it knows that somebody leads.
             worker
                 .ready
-                .set("cluster", Led::default().look(false, Duration::ZERO));
+                .set("cluster", Led::default().look(Sight::Nobody, Duration::ZERO));
             let watching = Arc::clone(&worker);
             watched(&loops, "watch", shutdown, move |stop| async move {
                 watching.watch(&cluster, &stop).await;

@@ -1,6 +1,7 @@
 //! The wiring: from settings to a running service, and back to nothing. Read it top to bottom.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -56,10 +57,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let metrics = Arc::new(Metrics::new());
     metrics.config_applied(settings.hash());
 
-    let address = settings.http.listen;
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on `{address}`: free it, or set http.listen"))?;
+    let listener = listen(settings.http.listen).await?;
     let seat = Seat::default();
     let store = open(&settings, &clock, &seat).await?;
 
@@ -115,6 +113,12 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     shutdown
         .failure()
         .map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on `{address}`: free it, or set http.listen"))
 }
 
 /// Hands over, finishes what is under way, and leaves the cluster.

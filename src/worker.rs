@@ -18,9 +18,11 @@ use crate::clock::Clock;
 use crate::clock::DatabaseClock;
 use crate::cluster::Cluster;
 use crate::cluster::Leadership;
+use crate::cluster::Role;
 use crate::condition;
 use crate::condition::Led;
 use crate::condition::MOST_OFFSET;
+use crate::condition::Sight;
 use crate::janitor;
 use crate::janitor::Janitor;
 use crate::metrics::ClaimResult;
@@ -335,12 +337,25 @@ impl Worker {
         let mut led = Led::default();
         loop {
             self.turns("watch", BEAT);
-            let is_led = cluster.status().await.authority;
-            self.ready.set("cluster", led.look(is_led, self.clock.elapsed()));
+            let sight = self.sight(cluster).await;
+            self.ready.set("cluster", led.look(sight, self.clock.elapsed()));
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.clock.sleep(BEAT) => {}
             }
+        }
+    }
+
+    /// What the leader says of this node: one that delivers votes as well.
+    async fn sight(&self, cluster: &Cluster) -> Sight {
+        let status = cluster.status().await;
+        if !status.authority {
+            return Sight::Nobody;
+        }
+        let own = status.members.iter().find(|member| member.id == cluster.id());
+        match own {
+            Some(own) if own.role != Role::Learner || !self.delivers => Sight::Inside,
+            _ => Sight::Outside,
         }
     }
 

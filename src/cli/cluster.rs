@@ -29,7 +29,7 @@ use tokio_rustls::rustls::crypto::ring;
 use crate::config::Settings;
 
 /// How long a node may take to answer; a removal waits for the others to agree.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How long it may take to be reached.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -69,7 +69,8 @@ enum What {
 /// The cluster, as a node tells it.
 #[derive(Debug, Deserialize)]
 struct Cluster {
-    cluster: String,
+    #[serde(rename = "cluster")]
+    name: String,
     told_by: u64,
     leader: Option<u64>,
     term: u64,
@@ -137,7 +138,7 @@ fn table(cluster: &Cluster) -> String {
     };
     let mut text = format!(
         "cluster {}, term {}: {leader}, as node {} sees it\n",
-        cluster.cluster, cluster.term, cluster.told_by
+        cluster.name, cluster.term, cluster.told_by
     );
     let widest = cluster.members.iter().map(|member| member.addr.len()).max();
     let wide = widest.unwrap_or_default().max("ADDRESS".len());

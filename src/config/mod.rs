@@ -63,12 +63,13 @@ pub const RESTART: [&str; 12] = [
 const MOST_COUNTED: u32 = 10_000;
 
 /// Keys in which nodes of one cluster may differ: left out of [`Settings::hash`].
-const PER_NODE: [&str; 5] = [
+const PER_NODE: [&str; 6] = [
     "node.id",
     "http.listen",
     "cluster.listen",
     "cluster.advertise",
     "cluster.data_dir",
+    "worker.enabled",
 ];
 
 /// Where everything is remembered.

@@ -1,5 +1,6 @@
 //! Is it alive, may it be sent to, what does it count.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -35,8 +36,7 @@ pub(super) async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
 
 /// `GET /readyz`: everything holds that a caller relies on; `?verbose` lists each.
 pub(super) async fn ready(State(shared): State<Shared>, RawQuery(query): RawQuery) -> (StatusCode, String) {
-    let mut conditions = shared.ready.conditions();
-    conditions.insert("store", store_answers(&shared).await);
+    let conditions = conditions(&shared).await;
     let is_verbose = query.is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
     let mut text = String::new();
     for (name, holds) in &conditions {
@@ -54,6 +54,14 @@ pub(super) async fn ready(State(shared): State<Shared>, RawQuery(query): RawQuer
     }
 }
 
+type Conditions = BTreeMap<&'static str, Result<(), String>>;
+
+async fn conditions(shared: &Shared) -> Conditions {
+    let mut conditions = shared.ready.conditions();
+    conditions.insert("store", store_answers(shared).await);
+    conditions
+}
+
 /// This is open to everybody, so the reason stays in the log.
 async fn store_answers(shared: &Shared) -> Result<(), String> {
     tokio::select! {
@@ -67,6 +75,8 @@ async fn store_answers(shared: &Shared) -> Result<(), String> {
 
 /// `GET /metrics`, in the text format of Prometheus.
 pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
+    let conditions = conditions(&shared).await;
+    shared.metrics.ready(conditions.values().all(Result::is_ok));
     let content_type = [(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)];
     (content_type, shared.metrics.render()).into_response()
 }

@@ -19,7 +19,6 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         "store" => &["calendar", "trigger", "clock"],
         // Who leads is found out without knowing what for: the database is a trait of the cluster's own, and messages
         // are opaque.
-        "channel" => &["clock"],
         "cluster" => &["clock", "listen"],
         // The verbs of what is counted speak of what the stages do.
         "metrics" => &["calendar", "trigger", "store", "channel", "change"],
@@ -41,7 +40,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
             "post",
             "condition",
         ],
-        "condition" | "listen" => &["clock"],
+        "channel" | "condition" | "listen" => &["clock"],
         // Where the cluster meets the database, and nodes each other.
         "arbiter" => &["store", "cluster"],
         "post" => &["trigger", "store", "cluster", "delivery"],

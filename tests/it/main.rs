@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod crash;
 mod delivery;
+mod deploy;
 mod faults;
 mod harness;
 mod http;

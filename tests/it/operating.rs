@@ -265,6 +265,7 @@ async fn metrics_follow_the_conventions_of_prometheus() {
     let metrics = metrics.as_str().expect("metrics are no JSON").to_owned();
     let delivered = "carillon_deliveries_total{channel=\"email\",outcome=\"sent\",reason=\"\"} 1";
     assert!(metrics.contains(delivered), "{metrics}");
+    assert!(metrics.contains("\ncarillon_ready 1\n"), "{metrics}");
 
     let file = node.home.folder().join("metrics.txt");
     std::fs::write(&file, metrics).expect("the folder is ours");

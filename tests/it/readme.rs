@@ -1,6 +1,8 @@
 //! The commands that README.md shows a newcomer, run against the real binary.
 
 use std::fs;
+use std::net::Ipv4Addr;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::process::Output;
@@ -9,7 +11,9 @@ use std::process::Stdio;
 use carillon::config::Settings;
 
 use crate::harness::calendar::Calendar;
+use crate::harness::free_port;
 use crate::harness::node::Home;
+use crate::harness::postgres::Postgres;
 use crate::harness::whole_second_in;
 
 /// Where the README says that a node listens.
@@ -77,6 +81,42 @@ async fn the_newcomers_command_shows_a_reminder() {
         previewed.contains("EMAIL") && previewed.contains("tea@example.org"),
         "{previewed}"
     );
+}
+
+#[tokio::test]
+async fn three_nodes_on_one_machine_outlive_the_one_that_leads() {
+    let postgres = Postgres::start().await;
+    let database = postgres.database().await;
+    let home = Home::new();
+    let section = "### From one node to three";
+    let commands = [block(section, "sh"), block("it is sent all the same:", "sh")];
+    let commands = commands
+        .join("\n")
+        .replace("cargo build --release\n", "")
+        .replace("target/release/carillon", env!("CARGO_BIN_EXE_carillon"))
+        .replace("127.0.0.1:808", &format!("127.0.0.1:{}", free_ten_ports()))
+        .replace("127.0.0.1:809", &format!("127.0.0.1:{}", free_ten_ports()));
+    // Whatever becomes of the commands, the nodes end with them.
+    let ends = "trap 'kill -9 $(cat node*.pid) 2> kill.log || true' EXIT";
+
+    let ended = run(&home, &format!("DATABASE='{database}'\n{ends}\n{commands}")).await;
+
+    let said = said(&ended);
+    assert_eq!(said.matches("ready\n").count(), 3, "{said}");
+    assert!(said.contains("\"subject\":\"Reminder: Supper"), "{said}");
+    assert!(said.contains(" is no member any more\n"), "{said}");
+    let (before, after) = said.split_once("no member any more").expect("it was just found");
+    assert!(before.contains("  leader  "), "{said}");
+    let roles = ["  leader  ", "  voter  "].map(|role| after.matches(role).count());
+    assert_eq!(roles, [1, 1], "{said}");
+}
+
+/// All but the last digit of ports that nobody listens on, of which the README gives the last.
+fn free_ten_ports() -> u16 {
+    let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let tens = std::iter::repeat_with(|| free_port() / 10).take(100);
+    let mut free_tens = tens.filter(|tens| (1..=3).all(|digit| free(tens * 10 + digit)));
+    free_tens.next().expect("loopback has free ports")
 }
 
 #[tokio::test]

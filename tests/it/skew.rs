@@ -176,7 +176,7 @@ async fn a_node_whose_clock_is_right_says_so() {
     assert_eq!(scene.ready.conditions()["clock"], Ok(()));
     let living = scene
         .store
-        .living(Duration::from_secs(60))
+        .living(Duration::from_mins(1))
         .await
         .expect("it answers");
     assert_eq!(living.len(), 1, "it may be given claims");
@@ -215,7 +215,7 @@ async fn a_node_whose_clock_is_wrong_is_given_nothing_while_another_one_is_there
     assert_eq!(tick.await.expect("it answers").claimed, 1);
     let living = scene
         .store
-        .living(Duration::from_secs(60))
+        .living(Duration::from_mins(1))
         .await
         .expect("it answers");
     assert_eq!(living.iter().map(|it| it.session).collect::<Vec<_>>(), [other]);

@@ -99,12 +99,10 @@ pub async fn migrate(connect: &PgConnectOptions) -> Result<(), StoreError> {
     let migrating = bring_up_to_date(conn);
     tokio::pin!(migrating);
     loop {
-        match tokio::time::timeout(STILL_WAITING, &mut migrating).await {
-            Ok(done) => return done,
-            Err(_) => tracing::warn!(
-                "the schema is being brought up to date, here or by another node; still waiting"
-            ),
+        if let Ok(done) = tokio::time::timeout(STILL_WAITING, &mut migrating).await {
+            return done;
         }
+        tracing::warn!("the schema is being brought up to date, here or by another node; still waiting");
     }
 }
 

@@ -33,7 +33,7 @@ const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
 struct Serving {
     address: SocketAddr,
     shutdown: Shutdown,
-    serving: JoinHandle<()>,
+    answering: JoinHandle<()>,
     _edge: Edge,
 }
 
@@ -48,7 +48,7 @@ impl Serving {
         Self {
             address,
             shutdown,
-            serving: tokio::spawn(answering),
+            answering: tokio::spawn(answering),
             _edge: edge,
         }
     }
@@ -68,7 +68,7 @@ impl Serving {
 
     async fn end(self) {
         self.shutdown.stop();
-        self.serving.await.unwrap();
+        self.answering.await.unwrap();
     }
 }
 
