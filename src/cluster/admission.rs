@@ -24,8 +24,11 @@ use super::status::is_joint;
 /// How long a member has to let another in.
 const ADMISSION: Duration = Duration::from_secs(5);
 
-/// The first pause between two requests to be let in; it grows tenfold at the most.
+/// The first pause between two requests to be let in; it grows.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// The longest one.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// How often a removal is tried: a leader may have to be followed by another, or a change to end.
 const REMOVALS: u32 = 5;
@@ -44,15 +47,20 @@ impl Member {
     /// Asks to be let in, or to be what it should be, until it is.
     pub(super) async fn be_let_in(self: Arc<Self>) {
         let mut pause = ASK_AGAIN;
+        let mut told = String::new();
         while !self.is_in_place() {
             if let Err(reason) = self.apply().await {
-                tracing::debug!(reason, "not let in yet");
+                // An election, or another who is being let in, takes a while; what lasts longer is worth a word.
+                if pause == LONGEST && reason != told {
+                    tracing::warn!(reason, "not let into the cluster; asking again");
+                    told = reason;
+                }
             }
             if self.is_in_place() {
                 break;
             }
             self.clock.sleep(pause).await;
-            pause = (pause * 2).min(ASK_AGAIN * 10);
+            pause = (pause * 2).min(LONGEST);
         }
         tracing::info!(node = self.me.id, stands = self.stands, "a member of the cluster");
         self.finish_changes().await;

@@ -265,6 +265,16 @@ impl Reader {
             .collect()
     }
 
+    /// The keys below `prefix` whose values are not the defaults.
+    pub(super) fn changed(&self, prefix: &str) -> Vec<String> {
+        let below = self.defaults.iter().filter(|(key, _)| key.starts_with(prefix));
+        let changed = below.filter(|(key, default)| {
+            let value = self.values.get(*key);
+            value.is_some_and(|value| literal(value, default) != literal(default, default))
+        });
+        changed.map(|(key, _)| key.clone()).collect()
+    }
+
     fn origin_of(&self, key: &str, value: &Value) -> Origin {
         match value.origin() {
             None => Origin::Default,

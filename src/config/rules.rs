@@ -13,6 +13,7 @@ use crate::trigger::ChannelKind;
 pub(super) fn check(settings: &Settings, reader: &mut Reader) {
     store(settings, reader);
     node(settings, reader);
+    alone(settings, reader);
     cluster(settings, reader);
     http(settings, reader);
     worker(settings, reader);
@@ -50,6 +51,21 @@ fn node(settings: &Settings, reader: &mut Reader) {
     let allowed = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
     if id.is_empty() || id.len() > 64 || !id.chars().all(allowed) {
         complain(reader, "node.id", "use 1 to 64 letters, digits, `-`, `_` or `.`");
+    }
+}
+
+/// Nodes that were meant to share their work, and each have a file of their own, would each do all of it.
+fn alone(settings: &Settings, reader: &mut Reader) {
+    if settings.store.is_postgres() {
+        return;
+    }
+    if let Some(key) = reader.changed("cluster.").first() {
+        let problem = format!(
+            "has no meaning with {}, where there is one node: set store.url to the PostgreSQL that the nodes share, or \
+             leave [cluster] out",
+            reader.described("store.url")
+        );
+        reader.complain(key, problem);
     }
 }
 

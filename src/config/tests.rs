@@ -270,3 +270,15 @@ fn a_reload_says_what_still_needs_a_restart() {
     assert_eq!(what_needs_restart(&old, &new), ["http", "channels.email.smtp"]);
     assert!(what_needs_restart(&old, &old).is_empty());
 }
+
+#[test]
+fn a_cluster_on_sqlite_is_refused_and_the_defaults_written_out_are_not() {
+    let text = complaints(from_file("[cluster]\nheartbeat = \"200ms\"\n"));
+    assert!(text.starts_with("cluster.heartbeat = `200ms` (in "), "{text}");
+    assert!(
+        text.contains("store.url = `sqlite://carillon.db` (default)"),
+        "{text}"
+    );
+    assert!(text.contains("the PostgreSQL that the nodes share"), "{text}");
+    from_file(DEFAULTS).unwrap();
+}

@@ -1,15 +1,13 @@
 //! Several real nodes on one real PostgreSQL. The oracle is the relay's log.
 
 mod command;
+mod complaints;
+mod sharing;
 
-use std::net::Ipv4Addr;
-use std::net::TcpListener;
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use serde_json::Value;
-use sqlx::Connection;
-use sqlx::PgConnection;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
@@ -28,6 +26,8 @@ use crate::harness::whole_second_in;
 pub struct Scene {
     pub nodes: Vec<Node>,
     pub sink: Sink,
+    /// Where the nodes' database is.
+    pub database: String,
     /// Last: the nodes go before their database.
     _postgres: Postgres,
 }
@@ -50,6 +50,22 @@ impl Scene {
         })
         .await;
         scene.settled(count).await;
+        scene
+    }
+
+    /// Nodes that tell the relay these names.
+    pub async fn of_named(names: &[&str]) -> Self {
+        let scene = Self::with(|database, relay| {
+            let named = |name: &&str| {
+                home(database, relay).with(
+                    "CHANNELS__EMAIL__SMTP__HELLO_NAME",
+                    &format!("{name}.example.org"),
+                )
+            };
+            names.iter().map(named).collect()
+        })
+        .await;
+        scene.settled(names.len()).await;
         scene
     }
 
@@ -87,6 +103,7 @@ impl Scene {
         Self {
             nodes,
             sink,
+            database,
             _postgres: postgres,
         }
     }
@@ -329,89 +346,6 @@ async fn stay(addr: String) {
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
     }
-}
-
-#[tokio::test]
-async fn a_node_that_knows_no_leader_says_so_until_it_knows_one() {
-    let mut scene = Scene::of(3).await;
-    for dead in [0, 1] {
-        scene.nodes[dead].kill();
-    }
-
-    let complaint = said_by_readyz(&scene.nodes[2], "[-] cluster: nobody has led for").await;
-    assert!(complaint.contains("more than half of the voters"), "{complaint}");
-
-    scene.nodes[0].launch_again();
-    said_by_readyz(&scene.nodes[2], "[+] cluster: ok").await;
-    scene.nodes[2].ready().await;
-}
-
-#[tokio::test]
-async fn a_node_whose_database_is_away_says_so_until_it_is_back() {
-    let postgres = Postgres::start().await;
-    let database = postgres.database().await;
-    let mut node = home(&database, free_port()).start_with_owner().await;
-    let mut conn = PgConnection::connect(&postgres.url("postgres")).await.unwrap();
-    let name = database_name(&mut conn).await;
-    let mut command = async |statement: String| {
-        let statement = sqlx::AssertSqlSafe(statement);
-        sqlx::raw_sql(statement).execute(&mut conn).await.unwrap();
-    };
-
-    command(format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false")).await;
-    command(format!(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
-    ))
-    .await;
-
-    let complaint = said_by_readyz(&node, "[-] store: does not answer").await;
-    assert!(complaint.contains("store.url"), "{complaint}");
-    assert!(complaint.ends_with("not ready\n"), "{complaint}");
-    assert_eq!(node.get("/livez").await.status, 200, "no reason to be restarted");
-
-    command(format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true")).await;
-    node.ready().await;
-    let due = whole_second_in(3);
-    let event = Calendar::far_away("back@example.org").alarm_at(due);
-    node.put_event("back", &event).await.ok();
-}
-
-#[tokio::test]
-async fn a_start_without_its_database_ends_soon_and_says_what_is_missing() {
-    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let silent_port = silent.local_addr().unwrap().port();
-    for (port, told) in [(free_port(), "refused"), (silent_port, "no answer within 10s")] {
-        let url = format!("postgres://carillon:pa55@127.0.0.1:{port}/calendar");
-        let home = home(&url, free_port());
-        let mut node = home.launch();
-
-        let status = node.ended().await;
-
-        assert_eq!(status.code(), Some(1), "{status}");
-        let said = node.home.output();
-        assert!(said.contains(told) && said.contains("store.url"), "{said}");
-        assert!(
-            said.contains(&format!("`calendar` on 127.0.0.1:{port}")),
-            "{said}"
-        );
-        assert!(!said.contains("pa55"), "{said}");
-    }
-}
-
-/// Waits until `/readyz?verbose` has a line that begins like this, and returns all it says.
-async fn said_by_readyz(node: &Node, line: &str) -> String {
-    eventually(&format!("`{line}` in /readyz"), async || {
-        let said = node.get("/readyz?verbose").await.body;
-        let said = said.as_str()?.to_owned();
-        said.lines().any(|it| it.starts_with(line)).then_some(said)
-    })
-    .await
-}
-
-/// The name of the only database that a test made.
-async fn database_name(conn: &mut PgConnection) -> String {
-    let name = "SELECT datname FROM pg_database WHERE datname LIKE 't%' AND NOT datistemplate";
-    sqlx::query_scalar(name).fetch_one(conn).await.unwrap()
 }
 
 #[tokio::test]

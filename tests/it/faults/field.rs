@@ -147,16 +147,18 @@ impl Field {
         });
     }
 
-    /// Kills a node, and starts it again after so long.
+    /// Kills a node in mid-send, and starts it again after so long.
     pub async fn kill(&mut self, node: usize, away: Duration) {
+        busy_moment().await;
         self.nodes[node].kill();
         self.hit(node).await;
         pause(away).await;
         self.nodes[node].launch_again();
     }
 
-    /// Lets a node stand still for so long.
+    /// Lets a node stand still in mid-send for so long.
     pub async fn freeze(&mut self, node: usize, still: Duration) {
+        busy_moment().await;
         self.nodes[node].signal(Signal::STOP);
         self.hit(node).await;
         pause(still).await;
@@ -191,6 +193,13 @@ pub fn name(node: usize) -> String {
 /// How long a fault lasts, or does not; not a wait for something.
 pub async fn pause(duration: Duration) {
     SystemClock.sleep(duration).await;
+}
+
+/// Waits until the triggers of a second are being sent: they are all due when it begins.
+pub async fn busy_moment() {
+    let into = i64::from(now().timestamp_subsec_millis());
+    let any = i64::from(now().timestamp_subsec_micros() % 150);
+    pause(Duration::from_millis((1_020 + any - into).unsigned_abs())).await;
 }
 
 fn home(node: usize, sink: &Sink) -> Home {

@@ -7,6 +7,7 @@ use carillon::clock::SystemClock;
 use chrono::TimeDelta;
 
 use crate::faults::field::Field;
+use crate::faults::field::busy_moment;
 use crate::faults::field::pause;
 use crate::faults::leaders::Leaders;
 use crate::faults::size::Size;
@@ -21,6 +22,7 @@ async fn f14_the_leader_is_cut_off_from_the_others() {
     let leaders = Leaders::watch(&field);
     pause(Duration::from_secs(12)).await;
     let leader = field.leader().await;
+    busy_moment().await;
     let began = SystemClock.elapsed();
     isolate(&field, leader);
     field.hit(leader).await;
@@ -56,6 +58,7 @@ async fn f16_the_leader_loses_its_database() {
     let leaders = Leaders::watch(&field);
     pause(Duration::from_secs(12)).await;
     let leader = field.leader().await;
+    busy_moment().await;
     let began = SystemClock.elapsed();
     field.wires[leader].cut(Cut::Everybody);
     field.hit(leader).await;

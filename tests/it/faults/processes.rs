@@ -10,6 +10,7 @@ use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::faults::field::Field;
+use crate::faults::field::busy_moment;
 use crate::faults::field::name;
 use crate::faults::field::pause;
 use crate::faults::leaders::Leaders;
@@ -75,8 +76,9 @@ async fn f3_the_leader_is_killed() {
     pause(Duration::from_secs(12)).await;
     let mut gaps = Vec::new();
     while now() < load.ends {
-        let began = SystemClock.elapsed();
         let leader = field.leader().await;
+        busy_moment().await;
+        let began = SystemClock.elapsed();
         field.nodes[leader].kill();
         field.hit(leader).await;
         field.witness.leader_other_than(field.numbers[leader]).await;
@@ -158,6 +160,7 @@ async fn f25_nodes_are_asked_to_stop_in_turn() {
     pause(Duration::from_secs(12)).await;
     let mut longest = Duration::ZERO;
     for node in 0..field.nodes.len() {
+        busy_moment().await;
         let began = SystemClock.elapsed();
         let status = field.nodes[node].terminate().await;
         longest = longest.max(SystemClock.elapsed() - began);

@@ -22,6 +22,8 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use carillon::clock::Clock;
@@ -60,10 +62,20 @@ pub async fn eventually<T>(what: &str, mut question: impl AsyncFnMut() -> Option
         .unwrap_or_else(|_| panic!("waited {PATIENCE:?} in vain for {what}"))
 }
 
-/// A loopback port that nobody listens on.
+/// A loopback port that nobody listens on. It is below those that the kernel gives to whoever calls: one of these can be
+/// taken by a connection before a node listens there, or while a node that was killed is away.
 pub fn free_port() -> u16 {
-    let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has free ports");
-    probe.local_addr().expect("a bound socket has an address").port()
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let candidate = || {
+        let number = std::process::id()
+            .wrapping_mul(89)
+            .wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
+        u16::try_from(10_000 + number % 20_000).expect("it is small")
+    };
+    std::iter::repeat_with(candidate)
+        .take(1_000)
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .expect("loopback has free ports")
 }
 
 /// Whether something listens on the port.
