@@ -17,7 +17,7 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::HashMapStateStore;
 
 use crate::store::Claimed;
-use crate::store::Limit;
+use crate::trigger::limit::Limit;
 
 /// However busy the node is, what was held back has a turn so often.
 const TURN: Duration = Duration::from_secs(1);
@@ -113,9 +113,9 @@ mod tests {
     use chrono::DateTime;
 
     use super::*;
-    use crate::store::OnLimit;
     use crate::trigger::ChannelKind;
     use crate::trigger::TriggerId;
+    use crate::trigger::limit::OnLimit;
 
     const LIMIT: Limit = Limit {
         amount: 2,

@@ -21,7 +21,7 @@ pub mod settler;
 
 use std::time::Duration;
 
-use crate::store::Limit;
+use crate::trigger::limit::Limit;
 use crate::trigger::retry;
 
 /// How delivery works, for all channels.

@@ -17,34 +17,14 @@ use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
+use crate::trigger::limit::Limit;
+use crate::trigger::limit::OnLimit;
 
 /// How soon a message under way is expected to be settled: who waits for its slot waits so much longer.
 pub const UNDER_WAY: TimeDelta = TimeDelta::seconds(1);
 
 /// The finest instant a store keeps: a slot is free so long after its timeframe.
 const TICK: TimeDelta = TimeDelta::milliseconds(1);
-
-/// How many messages of one channel one owner gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit {
-    /// So many in any timeframe; 0: none at all.
-    pub amount: u32,
-    /// The timeframe.
-    pub timeframe: Duration,
-    /// What becomes of the others.
-    pub over: OnLimit,
-    /// An attempt under way has ended so long after its fire-check.
-    pub send_within: Duration,
-}
-
-/// What becomes of a trigger over the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnLimit {
-    /// It waits for a slot, if that is not too late.
-    Defer,
-    /// It is recorded as suppressed.
-    Drop,
-}
 
 /// Whose limit, of what channel.
 pub type LimitKey = (OwnerId, ChannelKind);

@@ -8,6 +8,7 @@
 //! ```
 
 pub mod expand;
+pub mod limit;
 pub mod outcome;
 pub mod retry;
 pub mod series;

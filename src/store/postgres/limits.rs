@@ -13,7 +13,6 @@ use crate::store::StoreError;
 use crate::store::limit::Allowance;
 use crate::store::limit::Allowances;
 use crate::store::limit::Bounds;
-use crate::store::limit::Limit;
 use crate::store::limit::Own;
 use crate::store::limit::Slot;
 use crate::store::limit::UNDER_WAY;
@@ -26,6 +25,7 @@ use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
+use crate::trigger::limit::Limit;
 
 /// Others may have taken slots while this transaction waited for the owner, never for so long.
 const WAITED: TimeDelta = TimeDelta::minutes(1);

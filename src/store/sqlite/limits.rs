@@ -12,7 +12,6 @@ use crate::store::StoreError;
 use crate::store::limit::Allowance;
 use crate::store::limit::Allowances;
 use crate::store::limit::Bounds;
-use crate::store::limit::Limit;
 use crate::store::limit::Own;
 use crate::store::limit::Slot;
 use crate::store::limit::UNDER_WAY;
@@ -25,6 +24,7 @@ use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
+use crate::trigger::limit::Limit;
 
 /// What limits leave to the owners of these triggers.
 pub async fn allowances(

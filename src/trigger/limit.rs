@@ -1,0 +1,25 @@
+//! How much one owner gets.
+
+use std::time::Duration;
+
+/// How many messages of one channel one owner gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// So many in any timeframe; 0: none at all.
+    pub amount: u32,
+    /// The timeframe.
+    pub timeframe: Duration,
+    /// What becomes of the others.
+    pub over: OnLimit,
+    /// An attempt under way has ended so long after its fire-check.
+    pub send_within: Duration,
+}
+
+/// What becomes of a trigger over the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLimit {
+    /// It waits for a slot, if that is not too late.
+    Defer,
+    /// It is recorded as suppressed.
+    Drop,
+}
