@@ -64,6 +64,10 @@ const THOROUGH: u32 = 12;
 
 type Cursor = Option<(DateTime<Utc>, TriggerId)>;
 
+/// A change claims what is due soon by the time at which it began, and may be committed so much later: what it left lies
+/// no further before the end of a look.
+const WAITED: TimeDelta = TimeDelta::minutes(1);
+
 /// The last of all that are due at one instant.
 const LAST: TriggerId = TriggerId([0xff; 16]);
 
@@ -104,8 +108,8 @@ impl Planner {
         *self.looked_until.lock().expect("no holder panics") = None;
     }
 
-    /// Claims all that is due within `window` from now by the store's clock and was not looked at before, as the leader that `fence` names, and spreads
-    /// it over the sessions that have shown a sign of life within `dead_after`.
+    /// Claims all that is due within `window` from now by the store's clock and was not looked at before, as the leader that
+    /// `fence` names, and spreads it over the sessions that have shown a sign of life within `dead_after`.
     pub async fn tick(
         &self,
         window: Duration,
@@ -129,7 +133,7 @@ impl Planner {
         // What is free still had been locked by a change: it is looked for again.
         let is_passed_over = next_free.is_some_and(|due_at| due_at <= until);
         if !is_passed_over {
-            *self.looked_until.lock().expect("no holder panics") = Some(until);
+            *self.looked_until.lock().expect("no holder panics") = Some(until - WAITED);
         }
         Ok(Tick {
             claimed,

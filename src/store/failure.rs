@@ -82,8 +82,9 @@ fn is_interrupted(cause: &dyn DatabaseError) -> bool {
         let code = server.code();
         matches!(
             code,
-            "40001" | "40P01" | "55P03" | "25P03" | "25P04" | "57P01" | "57P02" | "0A000"
+            "40001" | "40P01" | "55P03" | "25P03" | "25P04" | "57P01" | "57P02"
         ) || code.starts_with("08")
+            || (code == "0A000" && server.routine() == Some("RevalidateCachedQuery"))
     })
 }
 

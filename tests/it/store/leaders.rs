@@ -166,6 +166,11 @@ async fn a_planner_goes_on_from_where_it_looked_until_it_is_told_to_start_over()
             .is_none()
     );
 
+    // A change that began before that look, and was committed after it, left this to the planner.
+    stage.plan("edge", &[new("edge", window + 2)]).await;
+    let tick = planner.tick(WINDOW, None, DEAD_AFTER).await.expect("a tick");
+    assert_eq!(tick.claimed, 1, "what the last look ended with");
+
     planner.start_over();
     let tick = planner.tick(WINDOW, None, DEAD_AFTER).await.expect("a tick");
     assert_eq!((tick.claimed, tick.next), (1, None));

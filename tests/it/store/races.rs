@@ -414,6 +414,51 @@ async fn what_a_claim_passes_over_is_never_out_of_sight() {
     assert_eq!(stage.claim().await.len(), 1);
 }
 
+/// Rules out that something is lost where a session ends while it fires, and the database must give one of them up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_session_that_ends_while_it_fires_never_loses_a_trigger() {
+    let stage = stage().await;
+    let trigger = new("e", 0);
+    stage.plan("e", std::slice::from_ref(&trigger)).await;
+    let claims = stage.claim().await;
+    let (asked, question) = mpsc::channel();
+    let (answer, answered) = mpsc::channel();
+    let answered = Mutex::new(answered);
+    let judge = Decided(move |candidate: &Candidate| {
+        // Once only: if it is asked again, nobody listens, and it need not wait.
+        if asked.send(()).is_ok() {
+            let answered = answered.lock().expect("no holder panics");
+            let _ = answered.recv();
+        }
+        going_on(Verdict::Send, 60).judge(candidate, minute(0))
+    });
+    let firing_store = another(&stage).await;
+    let fired = firing(Arc::clone(&firing_store), stage.session, claims, judge);
+    let judged = tokio::task::spawn_blocking(move || question.recv());
+    judged.await.expect("no panic").expect("it is judged");
+    let (store, session) = (Arc::clone(&stage.store), stage.session);
+    let ended = tokio::spawn(async move { store.end_session(session).await });
+    wait(&stage, "end_session", 1).await;
+    // It locks the session to claim what follows, and the end of the session waits for the trigger.
+    answer.send(()).expect("the judge waits");
+
+    let granted = fired.await.expect("no panic").granted.len();
+    let given_back = ended.await.expect("no panic").expect("it ends");
+
+    assert_eq!(
+        firing_store.repeats() + stage.store.repeats(),
+        1,
+        "one was given up"
+    );
+    let left = stage.trigger(&trigger).await.expect("it is owed");
+    match granted {
+        0 => assert_eq!((given_back, left.state), (1, State::Planned)),
+        _ => assert_eq!((given_back, left.state), (0, State::Sending)),
+    }
+    let lives = stage.store.beat(session, Report::default()).await;
+    assert!(!lives.expect("an answer"), "it has ended");
+}
+
 /// Rules out that a session whose row somebody had locked is taken for dead as soon as it can say that it lives.
 #[tokio::test]
 async fn a_sign_of_life_that_had_to_wait_is_never_old() {

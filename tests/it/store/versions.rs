@@ -35,6 +35,7 @@ use crate::store::minute;
 use crate::store::new;
 use crate::store::owner;
 use crate::store::planning;
+use crate::store::plans::statements;
 use crate::store::put;
 use crate::store::races::another_of;
 use crate::store::retry;
@@ -199,6 +200,22 @@ async fn a_node_goes_on_while_a_newer_version_adds_columns_to_every_table() {
     assert_eq!(anew.peers().await.expect("a list"), [(number, "a:2".to_owned())]);
     lead(anew.as_ref(), session, "and on").await;
     assert_eq!(anew.repeats(), 0);
+}
+
+#[test]
+fn no_statement_asks_for_all_columns() {
+    let statements = statements("postgres");
+    assert!(statements.len() > 80, "they are found: {}", statements.len());
+    for statement in statements {
+        // What we pass ourselves is what we know; and what is multiplied is followed by a number.
+        let asked = statement.replace("SELECT * FROM unnest(", "") + " FROM";
+        let words: Vec<&str> = asked.split_whitespace().collect();
+        for pair in words.windows(2) {
+            let all = pair[0].trim_end_matches(',');
+            let is_all = all.ends_with(".*") || (all == "*" && (pair[1] == "FROM" || all != pair[0]));
+            assert!(!is_all, "{statement}");
+        }
+    }
 }
 
 #[tokio::test]
