@@ -8,6 +8,7 @@ use rustix::process::Signal;
 
 use crate::faults::field::Field;
 use crate::faults::field::busy_moment;
+use crate::faults::field::load_is_on;
 use crate::faults::field::pause;
 use crate::faults::size::Size;
 use crate::faults::size::choose;
@@ -46,8 +47,8 @@ impl Field {
 #[tokio::test(flavor = "multi_thread")]
 async fn f4_the_database_restarts_and_crashes_and_is_away() {
     let mut field = Field::start(&[]).await;
-    let load = field.load(Size::short(35));
-    pause(Duration::from_secs(12)).await;
+    let load = field.load(Size::of(28, 240));
+    load_is_on().await;
     let (restarts, crashes) = choose((1, 1), (5, 3));
     for _ in 0..restarts {
         field.lose_database(Signal::QUIT, Duration::ZERO).await;

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::faults::load::Load;
 use crate::faults::load::OWNERS;
 use crate::faults::size::Size;
+use crate::faults::size::choose;
 use crate::faults::verdict::Arrival;
 use crate::faults::verdict::Fault;
 use crate::faults::verdict::Promise;
@@ -147,7 +148,7 @@ impl Field {
         });
     }
 
-    /// Kills a node in mid-send, and starts it again after so long.
+    /// Kills a node, and starts it again after so long.
     pub async fn kill(&mut self, node: usize, away: Duration) {
         busy_moment().await;
         self.nodes[node].kill();
@@ -156,7 +157,7 @@ impl Field {
         self.nodes[node].launch_again();
     }
 
-    /// Lets a node stand still in mid-send for so long.
+    /// Lets a node stand still for so long.
     pub async fn freeze(&mut self, node: usize, still: Duration) {
         busy_moment().await;
         self.nodes[node].signal(Signal::STOP);
@@ -195,11 +196,18 @@ pub async fn pause(duration: Duration) {
     SystemClock.sleep(duration).await;
 }
 
-/// Waits until the triggers of a second are being sent: they are all due when it begins.
+/// Waits until the triggers of a second are being sent, which are all due when it begins; with the many faults of the long
+/// form, any moment will do.
 pub async fn busy_moment() {
-    let into = i64::from(now().timestamp_subsec_millis());
-    let any = i64::from(now().timestamp_subsec_micros() % 150);
-    pause(Duration::from_millis((1_020 + any - into).unsigned_abs())).await;
+    let into = u64::from(now().timestamp_subsec_millis());
+    let any = u64::from(now().timestamp_subsec_micros());
+    let wait = choose(1_020 + any % 150 - into, any % 1_000);
+    pause(Duration::from_millis(wait)).await;
+}
+
+/// Waits until the load has been on for a second.
+pub async fn load_is_on() {
+    pause(Duration::from_secs(7)).await;
 }
 
 fn home(node: usize, sink: &Sink) -> Home {

@@ -8,6 +8,7 @@ use chrono::TimeDelta;
 
 use crate::faults::field::Field;
 use crate::faults::field::busy_moment;
+use crate::faults::field::load_is_on;
 use crate::faults::field::pause;
 use crate::faults::leaders::Leaders;
 use crate::faults::size::Size;
@@ -18,9 +19,9 @@ use crate::harness::link::Cut;
 #[tokio::test(flavor = "multi_thread")]
 async fn f14_the_leader_is_cut_off_from_the_others() {
     let mut field = Field::start(&[]).await;
-    let load = field.load(Size::short(25));
+    let load = field.load(Size::of(20, 120));
     let leaders = Leaders::watch(&field);
-    pause(Duration::from_secs(12)).await;
+    load_is_on().await;
     let leader = field.leader().await;
     busy_moment().await;
     let began = SystemClock.elapsed();
@@ -54,9 +55,9 @@ fn isolate(field: &Field, node: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn f16_the_leader_loses_its_database() {
     let mut field = Field::start(&[]).await;
-    let load = field.load(Size::short(30));
+    let load = field.load(Size::of(24, 120));
     let leaders = Leaders::watch(&field);
-    pause(Duration::from_secs(12)).await;
+    load_is_on().await;
     let leader = field.leader().await;
     busy_moment().await;
     let began = SystemClock.elapsed();
@@ -69,7 +70,7 @@ async fn f16_the_leader_loses_its_database() {
     .await;
     field.witness.leader_other_than(field.numbers[leader]).await;
     let gap = SystemClock.elapsed() - began;
-    pause(seconds(20, 60).saturating_sub(gap)).await;
+    pause(seconds(15, 60).saturating_sub(gap)).await;
     field.wires[leader].cut(Cut::Nobody);
     field.nodes[leader].ready().await;
     let verdict = field.judge(load).await;

@@ -54,7 +54,7 @@ struct Door {
 }
 
 impl Load {
-    /// Begins to put events through the APIs on those ports; the first are due in ten seconds.
+    /// Begins to put events through the APIs on those ports; the first are due in five seconds.
     pub fn start(size: Size, ports: &[u16]) -> Self {
         let client = client_builder().timeout(PATIENCE).build();
         let node = |port: &u16| (format!("http://127.0.0.1:{port}"), Mutex::default());
@@ -62,7 +62,7 @@ impl Load {
             client: client.expect("a client needs nothing"),
             nodes: ports.iter().map(node).collect(),
         });
-        let begins = whole_second_in(10);
+        let begins = whole_second_in(5);
         let due = move |number: usize| {
             begins + TimeDelta::seconds(i64::try_from(number / size.rate).unwrap_or(i64::MAX))
         };

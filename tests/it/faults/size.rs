@@ -13,10 +13,10 @@ pub struct Size {
 }
 
 impl Size {
-    /// The short form so many seconds at 60 a second, which a busy machine of two cores bears; the long form five minutes
-    /// of what the table says.
-    pub fn short(seconds: usize) -> Self {
-        let (rate, seconds) = choose((60, seconds), (167, 300));
+    /// So many seconds, in the short form at 40 a second, which a busy machine of two cores bears, in the long form at what
+    /// the table says.
+    pub fn of(short: usize, long: usize) -> Self {
+        let (rate, seconds) = choose((40, short), (167, long));
         Self {
             rate: given("CARILLON_FAULTS_RATE").unwrap_or(rate),
             seconds: given("CARILLON_FAULTS_SECONDS").unwrap_or(seconds),

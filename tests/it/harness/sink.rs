@@ -175,8 +175,7 @@ impl Sink {
     pub async fn mails(&self, count: usize) -> Vec<Mail> {
         let what = format!("{count} messages in the sink");
         eventually(&what, async || {
-            let mails = self.log().mails;
-            (mails.len() >= count).then_some(mails)
+            self.with_log(|log| (log.mails.len() >= count).then(|| log.mails.clone()))
         })
         .await
     }
