@@ -104,6 +104,11 @@ impl Surroundings {
     }
 }
 
+/// Puts first what was promised first: where a limit leaves little, that is what it is for.
+pub fn in_turn(owed: &mut [Owed]) {
+    owed.sort_by_key(|(trigger, _)| trigger.place.trigger_at);
+}
+
 /// Their triggers.
 pub fn triggers(owed: &[Owed]) -> Vec<&Trigger> {
     owed.iter().map(|(trigger, _)| trigger).collect()

@@ -52,22 +52,23 @@ pub async fn fire_check(
     judge: &dyn Judge,
 ) -> Result<FireCheck, StoreError> {
     let limits = judge.limits();
-    let is_limited = |claim: &Claimed| limits.contains_key(&claim.channel);
-    let shared = if claims.iter().any(is_limited) {
+    let is_limited = claims.iter().any(|claim| limits.contains_key(&claim.channel));
+    let shared = if is_limited {
         lock_owners(conn, claims).await?
     } else {
         share_owners(conn, claims).await?
     };
-    let mine = mine(conn, claims, attempt).await?;
+    let mut mine = mine(conn, claims, attempt).await?;
     if mine
         .iter()
-        .any(|(trigger, _)| trigger.has_more && !shared.contains(&trigger.wish.owner))
+        .any(|(trigger, _)| (is_limited || trigger.has_more) && !shared.contains(&trigger.wish.owner))
     {
-        // A change made it a series after the owners were looked up.
+        // A change made it a series, or planned it, after the owners were looked up.
         return Err(StoreError::Interrupted(
-            "an alarm has more firings than a moment ago".to_owned(),
+            "an alarm is not what it was a moment ago".to_owned(),
         ));
     }
+    judged::in_turn(&mut mine);
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
     let mut allowances = limits::allowances(conn, &triggers(&mine), &limits, attempt.now).await?;
     let mut judged = Judged::default();

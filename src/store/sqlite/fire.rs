@@ -85,7 +85,8 @@ async fn check(
     attempt: Attempt,
     judge: &dyn Judge,
 ) -> Result<FireCheck, StoreError> {
-    let mine = mine(conn, claims, attempt).await?;
+    let mut mine = mine(conn, claims, attempt).await?;
+    judged::in_turn(&mut mine);
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
     let mut allowances = limits::allowances(conn, &triggers(&mine), &judge.limits(), attempt.now).await?;
     let mut judged = Judged::default();

@@ -56,6 +56,7 @@ contract! {
     a_firing_that_waits_has_not_left_and_its_series_goes_on_later,
     a_newcomer_lines_up_behind_those_who_wait,
     nobody_lines_up_behind_what_was_withdrawn,
+    what_was_promised_first_is_granted_first,
     the_grants_of_a_lost_answer_are_told_again_and_count_once,
     a_batch_larger_than_the_limit_of_many_owners_is_shared_by_each,
 }
@@ -374,6 +375,26 @@ async fn nobody_lines_up_behind_what_was_withdrawn(base: &Base) {
     let newcomers = due(&stage, &["n"]).await;
 
     assert_eq!(fire(&stage, &newcomers, 8).await.granted.len(), 1);
+}
+
+async fn what_was_promised_first_is_granted_first(base: &Base) {
+    let stage = Stage::on(base).await;
+    let events = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for (event, minutes) in events.iter().zip(-8..) {
+        stage.plan(event, &[new(event, minutes)]).await;
+    }
+    let mut claims = stage.claim_until(0).await;
+    claims.reverse();
+
+    let checked = fire(&stage, &claims, 7).await;
+
+    let mut granted: Vec<_> = checked
+        .granted
+        .iter()
+        .map(|it| it.trigger.place.trigger_at)
+        .collect();
+    granted.sort_unstable();
+    assert_eq!(granted, [minute(-8), minute(-7)]);
 }
 
 async fn the_grants_of_a_lost_answer_are_told_again_and_count_once(base: &Base) {
