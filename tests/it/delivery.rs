@@ -184,7 +184,7 @@ async fn a_claim_made_when_it_was_long_due_is_found_within_a_minute() {
         .hand
         .change("e", "anna", event("e", "DTSTART:20261201T090000Z"))
         .await;
-    scene.clock.advance(Duration::from_secs(3_660));
+    scene.clock.advance(Duration::from_mins(61));
     let (session, now) = (scene.hand.node.shared.session, scene.clock.now());
     let claimed = scene.hand.store().claim_due(session, now, None, 10).await;
     assert_eq!(claimed.expect("the store works").len(), 1, "the answer was lost");
