@@ -19,6 +19,7 @@ use carillon::store::postgres::PostgresStore;
 use carillon::trigger::AttemptToken;
 use carillon::trigger::OwnerId;
 use carillon::trigger::SessionId;
+use carillon::trigger::TriggerId;
 use carillon::trigger::outcome::Outcome;
 use sqlx::Connection;
 use sqlx::PgConnection;
@@ -63,78 +64,52 @@ async fn widen(stage: &Stage, column: &str) {
 
 /// Leads one event from its change into history, and asks for everything on the way.
 async fn lead(store: &dyn Store, session: SessionId, uid: &str) {
-    let ada = OwnerId("ada".into());
+    people(store, session).await;
+    change(store, uid).await;
+    fire(store, session).await;
+    look_back(store, new(uid, 0).id()).await;
+    keep_house(store).await;
+}
+
+fn ada() -> OwnerId {
+    OwnerId("ada".into())
+}
+
+async fn people(store: &dyn Store, session: SessionId) {
     store.put_owner(&owner("ada")).await.expect("it is stored");
-    assert_eq!(store.owner(&ada).await.expect("it is read"), Some(owner("ada")));
+    assert_eq!(store.owner(&ada()).await.expect("it is read"), Some(owner("ada")));
     assert!(store.owners_to_plan(10).await.expect("a list").is_empty());
     assert!(store.beat(session, Report::default()).await.expect("it lives"));
-    assert!(
-        !store
-            .living(Duration::from_secs(5))
-            .await
-            .expect("a list")
-            .is_empty()
-    );
+    let living = store.living(Duration::from_secs(5)).await;
+    assert!(!living.expect("a list").is_empty());
+}
 
-    let trigger = new(uid, 0);
-    let editor = Prepared::with(uid, planning(std::slice::from_ref(&trigger)));
-    let changed = store
-        .change(&[put(uid)], &editor, None)
-        .await
-        .expect("it is applied");
+async fn change(store: &dyn Store, uid: &str) {
+    let editor = Prepared::with(uid, planning(&[new(uid, 0)]));
+    let changed = store.change(&[put(uid)], &editor, None).await;
+    let changed = changed.expect("it is applied");
     assert_eq!(changed[0].as_ref().expect("it is taken").planned, 1);
     let again = Prepared::all([]);
-    store
-        .change(&[put(uid)], &again, None)
-        .await
-        .expect("it is applied");
-    store
-        .edit_groups(Some(&ada), None, 10, &again, None)
-        .await
-        .expect("they are edited");
+    let changed = store.change(&[put(uid)], &again, None).await;
+    changed.expect("it is applied");
+    let edited = store.edit_groups(Some(&ada()), None, 10, &again, None).await;
+    edited.expect("they are edited");
     assert!(store.copy(&key(uid)).await.expect("it is read").is_some());
-    assert_eq!(
-        store.holders("work", uid, None, 9).await.expect("a list"),
-        [ada.clone()]
-    );
-    let group = store
-        .group(&ada, uid)
-        .await
-        .expect("it is read")
-        .expect("it is there");
-    assert_eq!(
-        (group.copies.len(), group.alarms.len(), group.triggers.len()),
-        (1, 1, 1)
-    );
+    let holders = store.holders("work", uid, None, 9).await;
+    assert_eq!(holders.expect("a list"), [ada()]);
+    let group = store.group(&ada(), uid).await.expect("it is read");
+    let group = group.expect("it is there");
+    let found = (group.copies.len(), group.alarms.len(), group.triggers.len());
+    assert_eq!(found, (1, 1, 1));
+}
 
-    let claims = store
-        .claim_due(session, minute(9), None, 10)
-        .await
-        .expect("a page");
+/// The first attempt is repeated.
+async fn fire(store: &dyn Store, session: SessionId) {
+    let claims = store.claim_due(session, minute(9), None, 10).await;
+    let claims = claims.expect("a page");
     assert_eq!(claims.len(), 1);
-    assert_eq!(
-        store.held_by(session, minute(9), None, 10).await.expect("a page"),
-        claims
-    );
-    store.rescue(&rules(), 10).await.expect("a rescue");
-    store.backlog(minute(9), 10).await.expect("it is counted");
-    let (near, judge) = (Duration::ZERO, going_on(Verdict::Send, 100_000));
-    let token = AttemptToken(7);
-    let checked = store
-        .fire_check(session, &claims, token, &judge, near)
-        .await
-        .expect("an answer");
-    assert_eq!(checked.granted.len(), 1);
-    let settled = store
-        .settle(&[retry(claims[0], 7, 0, true)])
-        .await
-        .expect("it is settled");
-    assert!(matches!(settled[..], [Settled::Retrying(_)]));
-    let checked = store
-        .fire_check(session, &claims, token, &judge, near)
-        .await
-        .expect("an answer");
-    assert_eq!(checked.granted.len(), 1);
+    let held = store.held_by(session, minute(9), None, 10).await;
+    assert_eq!(held.expect("a page"), claims);
     let mut last = sent(claims[0], 7);
     if let AttemptEnd::Done { kept, .. } = &mut last.end {
         *kept = Some(KeptMessage {
@@ -144,29 +119,41 @@ async fn lead(store: &dyn Store, session: SessionId, uid: &str) {
             raw: "Subject: Tea".into(),
         });
     }
-    assert_eq!(
-        store.settle(&[last]).await.expect("it is settled"),
-        [Settled::Recorded]
-    );
-    assert!(store.next_free_due(minute(9)).await.expect("an answer").is_some());
+    let judge = going_on(Verdict::Send, 100_000);
+    for end in [retry(claims[0], 7, 0, true), last] {
+        let retries = matches!(end.end, AttemptEnd::Retry { .. });
+        let (token, near) = (AttemptToken(7), Duration::ZERO);
+        let checked = store.fire_check(session, &claims, token, &judge, near).await;
+        assert_eq!(checked.expect("an answer").granted.len(), 1);
+        let settled = store.settle(&[end]).await.expect("it is settled");
+        assert_eq!(matches!(settled[..], [Settled::Retrying(_)]), retries);
+        assert_eq!(settled == [Settled::Recorded], !retries);
+    }
+    let next = store.next_free_due(minute(9)).await;
+    assert!(next.expect("an answer").is_some(), "its series goes on");
+}
 
-    let delivery = store.delivery(trigger.id()).await.expect("it is read");
+async fn look_back(store: &dyn Store, id: TriggerId) {
+    let delivery = store.delivery(id).await.expect("it is read");
     assert_eq!(delivery.expect("it is there").outcome, Outcome::Sent);
-    for of in [None, Some(ada.clone())] {
-        let outbox = store.outbox(of.as_ref(), None, 10).await.expect("a list");
-        assert!(outbox.iter().any(|entry| entry.id == trigger.id()));
+    for owner in [None, Some(ada())] {
+        let outbox = store.outbox(owner.as_ref(), None, 10).await;
+        assert!(outbox.expect("a list").iter().any(|entry| entry.id == id));
         let query = HistoryQuery {
-            owner: of,
+            owner,
             limit: 10,
             ..HistoryQuery::default()
         };
         let history = store.history(&query).await.expect("a list");
-        assert!(history.iter().any(|row| row.id == trigger.id()));
+        assert!(history.iter().any(|row| row.id == id));
     }
-    store
-        .remember("zone data", "2026f")
-        .await
-        .expect("it is remembered");
+}
+
+async fn keep_house(store: &dyn Store) {
+    store.rescue(&rules(), 10).await.expect("a rescue");
+    store.backlog(minute(9), 10).await.expect("it is counted");
+    let remembered = store.remember("zone data", "2026f").await;
+    remembered.expect("it is remembered");
     assert!(store.remembered("zone data").await.expect("it is read").is_some());
     let nothing = Retention {
         history_before: minute(-9),
