@@ -158,6 +158,10 @@ impl Settings {
             url: reader.text("store.url"),
         };
         let worker = worker_config(reader);
+        let delivery = delivery::Config {
+            send_within: reader.duration("delivery.send_within"),
+            max_lateness: reader.duration("delivery.max_lateness"),
+        };
         let settings = Self {
             cluster: Some(cluster_config(reader, worker.enabled)).filter(|_| store.is_postgres()),
             store,
@@ -166,11 +170,8 @@ impl Settings {
             },
             http: http_config(reader),
             worker,
-            delivery: delivery::Config {
-                send_within: reader.duration("delivery.send_within"),
-                max_lateness: reader.duration("delivery.max_lateness"),
-            },
-            channels: channels(reader),
+            channels: channels(reader, delivery.send_within),
+            delivery,
             smtp: mail::smtp(reader, &letterhead),
             letterhead,
             policies: policies(reader),
@@ -312,16 +313,17 @@ fn worker_config(reader: &mut Reader) -> worker::Config {
     }
 }
 
-fn channels(reader: &mut Reader) -> BTreeMap<ChannelKind, ChannelConfig> {
-    let of = |kind| (kind, channel(reader, kind));
+fn channels(reader: &mut Reader, send_within: Duration) -> BTreeMap<ChannelKind, ChannelConfig> {
+    let of = |kind| (kind, channel(reader, kind, send_within));
     ChannelKind::ALL.into_iter().map(of).collect()
 }
 
-fn channel(reader: &mut Reader, kind: ChannelKind) -> ChannelConfig {
+fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> ChannelConfig {
     let key = |name: &str| format!("channels.{kind}.{name}");
+    let time_shift_ms = reader.shift_ms(&key("time_shift"));
     ChannelConfig {
         enabled: reader.flag(&key("enabled")),
-        time_shift_ms: reader.shift_ms(&key("time_shift")),
+        time_shift_ms,
         retry: retry::Policy {
             attempts: reader.number(&key("retry.attempts"), 100),
             backoff: reader.duration(&key("retry.backoff")),
@@ -332,7 +334,11 @@ fn channel(reader: &mut Reader, kind: ChannelKind) -> ChannelConfig {
             &key("on_doubt"),
             &[("retry", OnDoubt::Retry), ("fail", OnDoubt::Fail)],
         ),
-        limit: limit(reader, kind),
+        limit: limit(reader, kind).map(|limit| Limit {
+            send_within,
+            time_shift_ms,
+            ..limit
+        }),
     }
 }
 
@@ -345,12 +351,12 @@ fn limit(reader: &mut Reader, kind: ChannelKind) -> Option<Limit> {
         &key("on_limit"),
         &[("defer", OnLimit::Defer), ("drop", OnLimit::Drop)],
     );
-    let send_within = reader.duration("delivery.send_within");
     amount.map(|amount| Limit {
         amount,
         timeframe,
         over,
-        send_within,
+        send_within: Duration::ZERO,
+        time_shift_ms: 0,
     })
 }
 

@@ -4,19 +4,22 @@
 //! This limiter knows one node and only guesses (it counts what it let pass, sent or not), so it never decides: what it
 //! holds back goes to the fire-check a moment later, which counts exactly.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use chrono::DateTime;
+use chrono::Utc;
 use governor::Quota;
 use governor::RateLimiter;
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::HashMapStateStore;
 
 use crate::store::Claimed;
+use crate::trigger::TriggerId;
 use crate::trigger::limit::Limit;
 
 /// However busy the node is, what was held back has a turn so often.
@@ -34,7 +37,8 @@ pub struct Limiter {
     keyed: Option<Keyed>,
     ticks: Ticks,
     tidied: Duration,
-    held_back: VecDeque<Claimed>,
+    /// In order, each once: whoever looks up what is due may bring them again.
+    held_back: BTreeMap<(DateTime<Utc>, TriggerId), Claimed>,
     last_turn: Duration,
 }
 
@@ -71,15 +75,21 @@ impl Limiter {
         let (pass, held_back): (Vec<_>, Vec<_>) = due
             .into_iter()
             .partition(|claim| keyed.check_key(&claim.owner).is_ok());
-        self.held_back.extend(held_back);
+        self.held_back.extend(
+            held_back
+                .into_iter()
+                .map(|claim| ((claim.due_at, claim.id), claim)),
+        );
         pass
     }
 
     /// Up to `most` of those that were held back.
     pub fn held_back(&mut self, most: usize, now: Duration) -> Vec<Claimed> {
         self.last_turn = now;
-        let count = most.min(self.held_back.len());
-        self.held_back.drain(..count).collect()
+        std::iter::from_fn(|| self.held_back.pop_first())
+            .map(|(_, claim)| claim)
+            .take(most)
+            .collect()
     }
 }
 
@@ -110,11 +120,8 @@ impl governor::clock::Clock for Ticks {
 
 #[cfg(test)]
 mod tests {
-    use chrono::DateTime;
-
     use super::*;
     use crate::trigger::ChannelKind;
-    use crate::trigger::TriggerId;
     use crate::trigger::limit::OnLimit;
 
     const LIMIT: Limit = Limit {
@@ -122,6 +129,7 @@ mod tests {
         timeframe: Duration::from_mins(1),
         over: OnLimit::Defer,
         send_within: Duration::from_mins(2),
+        time_shift_ms: 0,
     };
 
     fn of(owner: u64, number: u8) -> Claimed {
@@ -170,6 +178,16 @@ mod tests {
         limiter.follow(Some(LIMIT), Duration::from_secs(131));
 
         assert_eq!(limiter.pass(vec![of(1, 6)]), [of(1, 6)]);
+    }
+
+    #[test]
+    fn what_is_brought_again_is_held_back_once() {
+        let mut limiter = limiter();
+        limiter.pass(vec![of(1, 1), of(1, 2), of(1, 3)]);
+
+        limiter.pass(vec![of(1, 3)]);
+
+        assert_eq!(limiter.held_back(9, Duration::from_secs(100)), [of(1, 3)]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::DateTime;
+use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::channel::Blame;
@@ -104,8 +105,9 @@ fn again(trigger: &Trigger, config: &ChannelConfig, setback: &Setback, now: Date
         expires_at: trigger.expires_at,
     };
     match config.retry.next(&failure) {
+        // The shift moves what was promised, not the pause between attempts.
         Next::At(due_at) => AttemptEnd::Retry {
-            due_at,
+            due_at: due_at + TimeDelta::milliseconds(config.time_shift_ms),
             counts: setback.counts,
             doubtful: setback.doubt,
             error: cut(&setback.error),

@@ -34,7 +34,7 @@ pub type LimitKey = (OwnerId, ChannelKind);
 pub enum Ruling {
     /// It may be sent now.
     Send,
-    /// It has a slot at that instant.
+    /// It has a slot, and is due then.
     Wait(DateTime<Utc>),
     /// There is no slot for it in time.
     Over,
@@ -53,9 +53,11 @@ pub enum Own {
 #[derive(Debug)]
 pub struct Allowance {
     limit: Limit,
-    /// Slots that count now, the latest `amount` at the most; in order.
-    taken: Vec<DateTime<Utc>>,
-    /// Those, and those that others wait for; in order.
+    /// How many count now; more than the amount is as good as the amount.
+    taken: usize,
+    /// Their slots, and those of who waited and must wait again; in order.
+    ahead: Vec<DateTime<Utc>>,
+    /// Those, and what others wait for; in order.
     lined_up: Vec<DateTime<Utc>>,
     /// How many wait.
     waiting: usize,
@@ -64,17 +66,17 @@ pub struct Allowance {
 impl Allowance {
     /// What is left under `limit`, given the latest slots that count (those under way by the instant at which they are
     /// expected to be settled) and the latest that are waited for, `amount` of each at the most.
-    pub fn new(limit: Limit, mut taken: Vec<DateTime<Utc>>, waiting: Vec<DateTime<Utc>>) -> Self {
+    pub fn new(limit: Limit, mut taken: Vec<DateTime<Utc>>, waiting: &[DateTime<Utc>]) -> Self {
         taken.sort_unstable();
-        let count = waiting.len();
         let mut lined_up = taken.clone();
         lined_up.extend(waiting);
         lined_up.sort_unstable();
         Self {
             limit,
-            taken,
+            taken: taken.len(),
+            ahead: taken,
             lined_up,
-            waiting: count,
+            waiting: waiting.len(),
         }
     }
 
@@ -86,8 +88,13 @@ impl Allowance {
             Some(Own::Waiting) => 0,
             None => self.waiting,
         };
-        if self.taken.len() + ahead < most {
-            self.take(now);
+        if self.taken + ahead < most {
+            if own.is_some() {
+                self.waiting = self.waiting.saturating_sub(1);
+            }
+            self.taken += 1;
+            insert(&mut self.ahead, now + UNDER_WAY);
+            insert(&mut self.lined_up, now + UNDER_WAY);
             return Ruling::Send;
         }
         if most == 0 || self.limit.over == OnLimit::Drop {
@@ -95,24 +102,22 @@ impl Allowance {
         }
         let timeframe = TimeDelta::from_std(self.limit.timeframe).unwrap_or(TimeDelta::MAX);
         let line = if own.is_some() {
-            &mut self.taken
+            &self.ahead
         } else {
-            &mut self.lined_up
+            &self.lined_up
         };
         let free = line[line.len() - most].checked_add_signed(timeframe);
-        let Some(slot) = free
-            .map(|free| (free + TICK).max(now + TICK))
-            .filter(|slot| *slot < expires_at)
-        else {
+        let slot = free.map(|free| free + TICK);
+        // What should be settled by now counts still, and nobody knows for how long: it is looked at again in a while.
+        let slot = slot.map(|slot| if slot > now { slot } else { now + UNDER_WAY });
+        let Some(slot) = slot.filter(|slot| *slot < expires_at) else {
             return Ruling::Over;
         };
-        insert(line, slot);
+        if own.is_some() {
+            insert(&mut self.ahead, slot);
+        }
+        insert(&mut self.lined_up, slot);
         Ruling::Wait(slot)
-    }
-
-    fn take(&mut self, now: DateTime<Utc>) {
-        insert(&mut self.taken, now + UNDER_WAY);
-        insert(&mut self.lined_up, now + UNDER_WAY);
     }
 }
 
@@ -181,6 +186,7 @@ impl Allowances {
             token,
             at,
         };
+        let shift = TimeDelta::milliseconds(allowance.limit.time_shift_ms);
         self.slots.extend(match ruling {
             Ruling::Send => {
                 let gives_back = own != Some(Own::Counted);
@@ -189,7 +195,10 @@ impl Allowances {
             Ruling::Wait(at) => Some(slot(SlotState::Waiting, None, at)),
             Ruling::Over => None,
         });
-        ruling
+        match ruling {
+            Ruling::Wait(at) => Ruling::Wait(at + shift),
+            ruling => ruling,
+        }
     }
 }
 
@@ -227,6 +236,7 @@ mod tests {
         timeframe: Duration::from_mins(1),
         over: OnLimit::Defer,
         send_within: Duration::from_mins(2),
+        time_shift_ms: 0,
     };
 
     fn at(second: i64) -> DateTime<Utc> {
@@ -239,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_granted_and_each_of_the_others_has_a_slot_of_its_own() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(-30)], Vec::new());
+        let mut allowance = Allowance::new(LIMIT, vec![at(-30)], &[]);
 
         let rulings = all(&mut allowance, None, 5);
 
@@ -257,14 +267,14 @@ mod tests {
 
     #[test]
     fn newcomers_line_up_behind_those_who_wait() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(-30), at(-20)], vec![at(30)]);
+        let mut allowance = Allowance::new(LIMIT, vec![at(-30), at(-20)], &[at(30)]);
 
         assert_eq!(all(&mut allowance, None, 1), [Ruling::Wait(at(40) + TICK)]);
     }
 
     #[test]
     fn a_slot_that_nobody_waits_for_goes_to_a_newcomer() {
-        let mut allowance = Allowance::new(LIMIT, Vec::new(), vec![at(30)]);
+        let mut allowance = Allowance::new(LIMIT, Vec::new(), &[at(30)]);
 
         assert_eq!(
             all(&mut allowance, None, 2),
@@ -274,7 +284,7 @@ mod tests {
 
     #[test]
     fn who_waited_goes_ahead_of_those_who_wait_still() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(-50)], vec![at(1), at(2)]);
+        let mut allowance = Allowance::new(LIMIT, vec![at(-50)], &[at(1), at(2)]);
 
         assert_eq!(
             all(&mut allowance, Some(Own::Waiting), 2),
@@ -283,22 +293,29 @@ mod tests {
     }
 
     #[test]
+    fn who_is_held_up_by_a_message_that_should_be_settled_asks_again_in_a_while() {
+        let mut allowance = Allowance::new(LIMIT, vec![at(-90), at(-80)], &[]);
+
+        assert_eq!(all(&mut allowance, Some(Own::Waiting), 1), [Ruling::Wait(at(1))]);
+    }
+
+    #[test]
     fn there_is_no_slot_beyond_the_expiry() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(0), at(0)], Vec::new());
+        let mut allowance = Allowance::new(LIMIT, vec![at(0), at(0)], &[]);
 
         assert_eq!(allowance.rule(None, at(60), at(0)), Ruling::Over);
     }
 
     #[test]
     fn an_attempt_after_one_that_counts_still_takes_nothing_more() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(0), at(0)], Vec::new());
+        let mut allowance = Allowance::new(LIMIT, vec![at(0), at(0)], &[]);
 
         assert_eq!(all(&mut allowance, Some(Own::Counted), 2), [Ruling::Send; 2]);
     }
 
     #[test]
     fn nothing_is_granted_or_waited_for_where_nothing_is_allowed() {
-        let mut allowance = Allowance::new(Limit { amount: 0, ..LIMIT }, Vec::new(), Vec::new());
+        let mut allowance = Allowance::new(Limit { amount: 0, ..LIMIT }, Vec::new(), &[]);
 
         assert_eq!(all(&mut allowance, None, 1), [Ruling::Over]);
     }
@@ -309,7 +326,7 @@ mod tests {
             over: OnLimit::Drop,
             ..LIMIT
         };
-        let mut allowance = Allowance::new(drop, vec![at(-1)], Vec::new());
+        let mut allowance = Allowance::new(drop, vec![at(-1)], &[]);
 
         assert_eq!(all(&mut allowance, None, 2), [Ruling::Send, Ruling::Over]);
     }

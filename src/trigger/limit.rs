@@ -13,6 +13,8 @@ pub struct Limit {
     pub over: OnLimit,
     /// An attempt under way has ended so long after its fire-check.
     pub send_within: Duration,
+    /// The channel fires so much earlier than what is due, in milliseconds; negative is later.
+    pub time_shift_ms: i64,
 }
 
 /// What becomes of a trigger over the limit.

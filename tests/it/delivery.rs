@@ -53,9 +53,13 @@ impl Scene {
     }
 
     async fn through(channel: Option<Arc<dyn Channel>>) -> Self {
+        Self::set(&[], channel).await
+    }
+
+    async fn set(environment: &[(&str, &str)], channel: Option<Arc<dyn Channel>>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let clock = Arc::new(ManualClock::at(instant(NOW)));
-        let hand = Hand::start_through(folder.path(), &clock, &[], channel).await;
+        let hand = Hand::start_through(folder.path(), &clock, environment, channel).await;
         hand.owner("anna", "Europe/Berlin").await;
         Self { folder, clock, hand }
     }
@@ -494,6 +498,23 @@ async fn a_refusal_for_now_is_tried_again_and_a_relay_that_is_down_burns_no_atte
             .len(),
         1
     );
+}
+
+#[tokio::test]
+async fn a_retry_waits_its_pause_where_reminders_leave_early() {
+    let channel = Scripted::new([Some(refused(Blame::Target))]);
+    let early = [("CARILLON__CHANNELS__EMAIL__TIME_SHIFT", "1h")];
+    let mut scene = Scene::set(&early, Some(channel.clone())).await;
+    let lines = "DTSTART:20261201T090000Z\nDURATION:PT4H";
+    scene.hand.change("e", "anna", event("e", lines)).await;
+    let attempts = || channel.ids.lock().unwrap().len();
+
+    scene.hand.advance(TimeDelta::seconds(30)).await;
+    assert_eq!(attempts(), 1);
+
+    scene.hand.advance(TimeDelta::minutes(2)).await;
+    assert_eq!(attempts(), 2);
+    assert_eq!(scene.outcomes().await, [sent("01 09:00")]);
 }
 
 #[tokio::test]

@@ -73,12 +73,12 @@ async fn left(
              ARRAY(SELECT (extract(epoch FROM s.at) * 1000)::bigint
                      + CASE s.state WHEN 'granted' THEN $7 ELSE 0 END
                  FROM limit_slot AS s
-                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.at BETWEEN $3 AND $8
+                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.at BETWEEN $3 AND $5
                    AND (s.state = 'granted' OR (s.state = 'spent' AND s.at >= $4))
                  ORDER BY s.at DESC LIMIT $6) AS taken,
              ARRAY(SELECT (extract(epoch FROM s.at) * 1000)::bigint
                  FROM limit_slot AS s
-                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.at > $5 AND s.state = 'waiting'
+                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.at >= $3 AND s.state = 'waiting'
                    AND EXISTS (SELECT 1 FROM alarm_trigger AS t WHERE t.id = s.id)
                  ORDER BY s.at DESC LIMIT $6) AS waiting
          FROM unnest($1::text[]) AS j (owner)",
@@ -87,10 +87,9 @@ async fn left(
     .bind(channel.as_str())
     .bind(cut(bounds.granted_since))
     .bind(cut(bounds.spent_since))
-    .bind(cut(now))
+    .bind(cut(now + WAITED))
     .bind(i64::from(limit.amount))
     .bind(UNDER_WAY.num_milliseconds())
-    .bind(cut(now + WAITED))
     .fetch_all(conn)
     .await?;
     rows.iter()
@@ -98,7 +97,7 @@ async fn left(
             let taken = instants(&row.try_get::<Vec<i64>, _>("taken")?);
             let waiting = instants(&row.try_get::<Vec<i64>, _>("waiting")?);
             let owner = OwnerId(row.try_get("owner")?);
-            Ok((owner, Allowance::new(*limit, taken, waiting)))
+            Ok((owner, Allowance::new(*limit, taken, &waiting)))
         })
         .collect()
 }

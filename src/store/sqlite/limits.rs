@@ -74,7 +74,7 @@ async fn left(
              (SELECT json_group_array(at) FROM (
                  SELECT s.at
                  FROM limit_slot AS s
-                 WHERE s.owner = j.value AND s.channel = ?2 AND s.at > ?5 AND s.state = 'waiting'
+                 WHERE s.owner = j.value AND s.channel = ?2 AND s.at >= ?3 AND s.state = 'waiting'
                    AND EXISTS (SELECT 1 FROM alarm_trigger AS t WHERE t.id = s.id)
                  ORDER BY s.at DESC LIMIT ?6) AS head) AS waiting
          FROM json_each(?1) AS j",
@@ -94,7 +94,7 @@ async fn left(
             let taken = instants(&columns.json::<Vec<i64>>("taken")?);
             let waiting = instants(&columns.json::<Vec<i64>>("waiting")?);
             let owner = OwnerId(row.try_get("owner")?);
-            Ok((owner, Allowance::new(*limit, taken, waiting)))
+            Ok((owner, Allowance::new(*limit, taken, &waiting)))
         })
         .collect()
 }

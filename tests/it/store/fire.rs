@@ -450,6 +450,7 @@ async fn a_spent_judge_judges_no_more_where_all_is_deferred(base: &Base) {
         timeframe: Duration::from_hours(1),
         over: OnLimit::Defer,
         send_within: Duration::from_mins(2),
+        time_shift_ms: 0,
     };
     let judge = Tired(BTreeMap::from([(ChannelKind::Email, one)]));
     let first = stage.fire(&claims, 1, &judge).await;

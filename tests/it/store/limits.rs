@@ -57,6 +57,7 @@ contract! {
     a_newcomer_lines_up_behind_those_who_wait,
     nobody_lines_up_behind_what_was_withdrawn,
     what_was_promised_first_is_granted_first,
+    what_waits_is_due_so_that_a_shifted_channel_fires_it_at_its_slot,
     the_grants_of_a_lost_answer_are_told_again_and_count_once,
     a_batch_larger_than_the_limit_of_many_owners_is_shared_by_each,
 }
@@ -67,6 +68,7 @@ const TWO: Limit = Limit {
     timeframe: Duration::from_mins(10),
     over: OnLimit::Defer,
     send_within: Duration::from_mins(2),
+    time_shift_ms: 0,
 };
 
 /// Judges as `then`, under a limit for e-mail.
@@ -395,6 +397,20 @@ async fn what_was_promised_first_is_granted_first(base: &Base) {
         .collect();
     granted.sort_unstable();
     assert_eq!(granted, [minute(-8), minute(-7)]);
+}
+
+async fn what_waits_is_due_so_that_a_shifted_channel_fires_it_at_its_slot(base: &Base) {
+    let stage = Stage::on(base).await;
+    let claims = due(&stage, &["a", "b", "c"]).await;
+    let earlier = Limit {
+        time_shift_ms: 300_000,
+        ..TWO
+    };
+
+    let checked = stage.fire(&claims, 7, &Limited(earlier, send())).await;
+
+    let late = slots(&checked)[0] - minute(15);
+    assert!(late > TimeDelta::zero() && late < TimeDelta::seconds(3), "{late}");
 }
 
 async fn the_grants_of_a_lost_answer_are_told_again_and_count_once(base: &Base) {
