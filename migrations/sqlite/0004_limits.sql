@@ -10,6 +10,6 @@ CREATE TABLE limit_slot (
 ) STRICT, WITHOUT ROWID;
 
 -- What one owner got lately, and waits for.
-CREATE INDEX limit_slot_owner ON limit_slot (owner, channel, at, id);
+CREATE INDEX limit_slot_owner ON limit_slot (owner, channel, state, at, id);
 -- By age, for the janitor.
 CREATE INDEX limit_slot_at ON limit_slot (at, id);

@@ -21,7 +21,7 @@ use crate::trigger::limit::Limit;
 use crate::trigger::limit::OnLimit;
 
 /// How soon a message under way is expected to be settled: who waits for its slot waits so much longer.
-pub const UNDER_WAY: TimeDelta = TimeDelta::seconds(1);
+const UNDER_WAY: TimeDelta = TimeDelta::seconds(1);
 
 /// The finest instant a store keeps: a slot is free so long after its timeframe.
 const TICK: TimeDelta = TimeDelta::milliseconds(1);
@@ -63,20 +63,34 @@ pub struct Allowance {
     waiting: usize,
 }
 
+/// The latest slots of one owner in each state that count, `amount` of each at the most.
+#[derive(Debug, Default)]
+pub struct Latest {
+    /// Whose messages are under way: since when.
+    pub granted: Vec<DateTime<Utc>>,
+    /// Whose messages were handed over: by when.
+    pub spent: Vec<DateTime<Utc>>,
+    /// Whose triggers wait: until when.
+    pub waiting: Vec<DateTime<Utc>>,
+}
+
 impl Allowance {
-    /// What is left under `limit`, given the latest slots that count (those under way by the instant at which they are
-    /// expected to be settled) and the latest that are waited for, `amount` of each at the most.
-    pub fn new(limit: Limit, mut taken: Vec<DateTime<Utc>>, waiting: &[DateTime<Utc>]) -> Self {
-        taken.sort_unstable();
-        let mut lined_up = taken.clone();
-        lined_up.extend(waiting);
+    /// What is left under `limit`. Slots that were taken after `now`, by a clock that was set back since, count as taken now.
+    pub fn new(limit: Limit, latest: &Latest, now: DateTime<Utc>) -> Self {
+        let granted = latest.granted.iter().map(|at| *at.min(&now) + UNDER_WAY);
+        let mut ahead: Vec<_> = granted
+            .chain(latest.spent.iter().map(|at| *at.min(&now)))
+            .collect();
+        ahead.sort_unstable();
+        let mut lined_up = ahead.clone();
+        lined_up.extend(&latest.waiting);
         lined_up.sort_unstable();
         Self {
             limit,
-            taken: taken.len(),
-            ahead: taken,
+            taken: ahead.len(),
+            ahead,
             lined_up,
-            waiting: waiting.len(),
+            waiting: latest.waiting.len(),
         }
     }
 
@@ -243,13 +257,22 @@ mod tests {
         DateTime::UNIX_EPOCH + TimeDelta::seconds(second)
     }
 
+    fn allowance(limit: Limit, spent: &[DateTime<Utc>], waiting: &[DateTime<Utc>]) -> Allowance {
+        let latest = Latest {
+            granted: Vec::new(),
+            spent: spent.to_vec(),
+            waiting: waiting.to_vec(),
+        };
+        Allowance::new(limit, &latest, at(0))
+    }
+
     fn all(allowance: &mut Allowance, own: Option<Own>, times: usize) -> Vec<Ruling> {
         (0..times).map(|_| allowance.rule(own, at(300), at(0))).collect()
     }
 
     #[test]
     fn what_is_left_is_granted_and_each_of_the_others_has_a_slot_of_its_own() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(-30)], &[]);
+        let mut allowance = allowance(LIMIT, &[at(-30)], &[]);
 
         let rulings = all(&mut allowance, None, 5);
 
@@ -267,14 +290,14 @@ mod tests {
 
     #[test]
     fn newcomers_line_up_behind_those_who_wait() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(-30), at(-20)], &[at(30)]);
+        let mut allowance = allowance(LIMIT, &[at(-30), at(-20)], &[at(30)]);
 
         assert_eq!(all(&mut allowance, None, 1), [Ruling::Wait(at(40) + TICK)]);
     }
 
     #[test]
     fn a_slot_that_nobody_waits_for_goes_to_a_newcomer() {
-        let mut allowance = Allowance::new(LIMIT, Vec::new(), &[at(30)]);
+        let mut allowance = allowance(LIMIT, &[], &[at(30)]);
 
         assert_eq!(
             all(&mut allowance, None, 2),
@@ -284,7 +307,7 @@ mod tests {
 
     #[test]
     fn who_waited_goes_ahead_of_those_who_wait_still() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(-50)], &[at(1), at(2)]);
+        let mut allowance = allowance(LIMIT, &[at(-50)], &[at(1), at(2)]);
 
         assert_eq!(
             all(&mut allowance, Some(Own::Waiting), 2),
@@ -294,28 +317,35 @@ mod tests {
 
     #[test]
     fn who_is_held_up_by_a_message_that_should_be_settled_asks_again_in_a_while() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(-90), at(-80)], &[]);
+        let mut allowance = allowance(LIMIT, &[at(-90), at(-80)], &[]);
 
         assert_eq!(all(&mut allowance, Some(Own::Waiting), 1), [Ruling::Wait(at(1))]);
     }
 
     #[test]
+    fn what_was_handed_over_before_the_clock_was_set_back_counts_from_now() {
+        let mut allowance = allowance(LIMIT, &[at(3_600), at(3_600)], &[]);
+
+        assert_eq!(all(&mut allowance, None, 1), [Ruling::Wait(at(60) + TICK)]);
+    }
+
+    #[test]
     fn there_is_no_slot_beyond_the_expiry() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(0), at(0)], &[]);
+        let mut allowance = allowance(LIMIT, &[at(0), at(0)], &[]);
 
         assert_eq!(allowance.rule(None, at(60), at(0)), Ruling::Over);
     }
 
     #[test]
     fn an_attempt_after_one_that_counts_still_takes_nothing_more() {
-        let mut allowance = Allowance::new(LIMIT, vec![at(0), at(0)], &[]);
+        let mut allowance = allowance(LIMIT, &[at(0), at(0)], &[]);
 
         assert_eq!(all(&mut allowance, Some(Own::Counted), 2), [Ruling::Send; 2]);
     }
 
     #[test]
     fn nothing_is_granted_or_waited_for_where_nothing_is_allowed() {
-        let mut allowance = Allowance::new(Limit { amount: 0, ..LIMIT }, Vec::new(), &[]);
+        let mut allowance = allowance(Limit { amount: 0, ..LIMIT }, &[], &[]);
 
         assert_eq!(all(&mut allowance, None, 1), [Ruling::Over]);
     }
@@ -326,7 +356,7 @@ mod tests {
             over: OnLimit::Drop,
             ..LIMIT
         };
-        let mut allowance = Allowance::new(drop, vec![at(-1)], &[]);
+        let mut allowance = allowance(drop, &[at(-1)], &[]);
 
         assert_eq!(all(&mut allowance, None, 2), [Ruling::Send, Ruling::Over]);
     }

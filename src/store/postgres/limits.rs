@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use chrono::DateTime;
-use chrono::TimeDelta;
 use chrono::Utc;
 use sqlx::PgConnection;
 use sqlx::Row;
@@ -13,9 +12,9 @@ use crate::store::StoreError;
 use crate::store::limit::Allowance;
 use crate::store::limit::Allowances;
 use crate::store::limit::Bounds;
+use crate::store::limit::Latest;
 use crate::store::limit::Own;
 use crate::store::limit::Slot;
-use crate::store::limit::UNDER_WAY;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::columns::ids;
 use crate::store::row::Columns;
@@ -26,9 +25,6 @@ use crate::trigger::OwnerId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::limit::Limit;
-
-/// Others may have taken slots while this transaction waited for the owner, never for so long.
-const WAITED: TimeDelta = TimeDelta::minutes(1);
 
 /// What limits leave to the owners of these triggers. The owners are locked, so that nobody else takes
 /// of it meanwhile.
@@ -71,33 +67,37 @@ async fn left(
         "-- fire_check: limits
          SELECT j.owner,
              ARRAY(SELECT (extract(epoch FROM s.at) * 1000)::bigint
-                     + CASE s.state WHEN 'granted' THEN $7 ELSE 0 END
                  FROM limit_slot AS s
-                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.at BETWEEN $3 AND $5
-                   AND (s.state = 'granted' OR (s.state = 'spent' AND s.at >= $4))
-                 ORDER BY s.at DESC LIMIT $6) AS taken,
+                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.state = 'granted' AND s.at >= $3
+                 ORDER BY s.at DESC LIMIT $5) AS granted,
              ARRAY(SELECT (extract(epoch FROM s.at) * 1000)::bigint
                  FROM limit_slot AS s
-                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.at >= $3 AND s.state = 'waiting'
+                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.state = 'spent' AND s.at >= $4
+                 ORDER BY s.at DESC LIMIT $5) AS spent,
+             ARRAY(SELECT (extract(epoch FROM s.at) * 1000)::bigint
+                 FROM limit_slot AS s
+                 WHERE s.owner = j.owner COLLATE \"C\" AND s.channel = $2 AND s.state = 'waiting' AND s.at >= $3
                    AND EXISTS (SELECT 1 FROM alarm_trigger AS t WHERE t.id = s.id)
-                 ORDER BY s.at DESC LIMIT $6) AS waiting
+                 ORDER BY s.at DESC LIMIT $5) AS waiting
          FROM unnest($1::text[]) AS j (owner)",
     )
     .bind(owners)
     .bind(channel.as_str())
     .bind(cut(bounds.granted_since))
     .bind(cut(bounds.spent_since))
-    .bind(cut(now + WAITED))
     .bind(i64::from(limit.amount))
-    .bind(UNDER_WAY.num_milliseconds())
     .fetch_all(conn)
     .await?;
     rows.iter()
         .map(|row| {
-            let taken = instants(&row.try_get::<Vec<i64>, _>("taken")?);
-            let waiting = instants(&row.try_get::<Vec<i64>, _>("waiting")?);
+            let latest = |state: &str| row.try_get::<Vec<i64>, _>(state).map(|it| instants(&it));
+            let slots = Latest {
+                granted: latest("granted")?,
+                spent: latest("spent")?,
+                waiting: latest("waiting")?,
+            };
             let owner = OwnerId(row.try_get("owner")?);
-            Ok((owner, Allowance::new(*limit, taken, &waiting)))
+            Ok((owner, Allowance::new(*limit, &slots, now)))
         })
         .collect()
 }

@@ -12,9 +12,9 @@ use crate::store::StoreError;
 use crate::store::limit::Allowance;
 use crate::store::limit::Allowances;
 use crate::store::limit::Bounds;
+use crate::store::limit::Latest;
 use crate::store::limit::Own;
 use crate::store::limit::Slot;
-use crate::store::limit::UNDER_WAY;
 use crate::store::row::Columns;
 use crate::store::row::instants;
 use crate::store::row::list;
@@ -66,35 +66,41 @@ async fn left(
         "-- fire_check: limits
          SELECT j.value AS owner,
              (SELECT json_group_array(at) FROM (
-                 SELECT s.at + CASE s.state WHEN 'granted' THEN ?7 ELSE 0 END AS at
+                 SELECT s.at
                  FROM limit_slot AS s
-                 WHERE s.owner = j.value AND s.channel = ?2 AND s.at BETWEEN ?3 AND ?5
-                   AND (s.state = 'granted' OR (s.state = 'spent' AND s.at >= ?4))
-                 ORDER BY s.at DESC LIMIT ?6) AS head) AS taken,
+                 WHERE s.owner = j.value AND s.channel = ?2 AND s.state = 'granted' AND s.at >= ?3
+                 ORDER BY s.at DESC LIMIT ?5) AS head) AS granted,
              (SELECT json_group_array(at) FROM (
                  SELECT s.at
                  FROM limit_slot AS s
-                 WHERE s.owner = j.value AND s.channel = ?2 AND s.at >= ?3 AND s.state = 'waiting'
+                 WHERE s.owner = j.value AND s.channel = ?2 AND s.state = 'spent' AND s.at >= ?4
+                 ORDER BY s.at DESC LIMIT ?5) AS head) AS spent,
+             (SELECT json_group_array(at) FROM (
+                 SELECT s.at
+                 FROM limit_slot AS s
+                 WHERE s.owner = j.value AND s.channel = ?2 AND s.state = 'waiting' AND s.at >= ?3
                    AND EXISTS (SELECT 1 FROM alarm_trigger AS t WHERE t.id = s.id)
-                 ORDER BY s.at DESC LIMIT ?6) AS head) AS waiting
+                 ORDER BY s.at DESC LIMIT ?5) AS head) AS waiting
          FROM json_each(?1) AS j",
     )
     .bind(list(&owners))
     .bind(channel.as_str())
     .bind(millis(bounds.granted_since))
     .bind(millis(bounds.spent_since))
-    .bind(millis(now))
     .bind(limit.amount)
-    .bind(UNDER_WAY.num_milliseconds())
     .fetch_all(conn)
     .await?;
     rows.iter()
         .map(|row| {
             let columns = Columns::new("limit_slot", "owner", row);
-            let taken = instants(&columns.json::<Vec<i64>>("taken")?);
-            let waiting = instants(&columns.json::<Vec<i64>>("waiting")?);
+            let latest = |state: &str| columns.json::<Vec<i64>>(state).map(|it| instants(&it));
+            let slots = Latest {
+                granted: latest("granted")?,
+                spent: latest("spent")?,
+                waiting: latest("waiting")?,
+            };
             let owner = OwnerId(row.try_get("owner")?);
-            Ok((owner, Allowance::new(*limit, taken, &waiting)))
+            Ok((owner, Allowance::new(*limit, &slots, now)))
         })
         .collect()
 }
