@@ -89,15 +89,16 @@ async fn three_nodes_on_one_machine_outlive_the_one_that_leads() {
     let database = postgres.database().await;
     let home = Home::new();
     let section = "### From one node to three";
+    let tens = free_tens();
     let commands = [block(section, "sh"), block("it is sent all the same:", "sh")];
     let commands = commands
         .join("\n")
         .replace("cargo build --release\n", "")
         .replace("target/release/carillon", env!("CARGO_BIN_EXE_carillon"))
-        .replace("127.0.0.1:808", &format!("127.0.0.1:{}", free_ten_ports()))
-        .replace("127.0.0.1:809", &format!("127.0.0.1:{}", free_ten_ports()));
+        .replace("127.0.0.1:808", &format!("127.0.0.1:{tens}"))
+        .replace("127.0.0.1:809", &format!("127.0.0.1:{}", tens + 1));
     // Whatever becomes of the commands, the nodes end with them.
-    let ends = "trap 'kill -9 $(cat node*.pid) 2> kill.log || true' EXIT";
+    let ends = "trap 'status=$?; kill -9 $(cat node*.pid) 2> kill.log || true; [ $status = 0 ] || tail node*.log >&2' EXIT";
 
     let ended = run(&home, &format!("DATABASE='{database}'\n{ends}\n{commands}")).await;
 
@@ -111,12 +112,12 @@ async fn three_nodes_on_one_machine_outlive_the_one_that_leads() {
     assert_eq!(roles, [1, 1], "{said}");
 }
 
-/// All but the last digit of ports that nobody listens on, of which the README gives the last.
-fn free_ten_ports() -> u16 {
+/// All but the last digit of ports that nobody listens on, of which the README gives the last; the next ten are free, too.
+fn free_tens() -> u16 {
     let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    let tens = std::iter::repeat_with(|| free_port() / 10).take(100);
-    let mut free_tens = tens.filter(|tens| (1..=3).all(|digit| free(tens * 10 + digit)));
-    free_tens.next().expect("loopback has free ports")
+    let both = |tens: u16| (1..=3).all(|digit| free(tens * 10 + digit) && free(tens * 10 + 10 + digit));
+    let mut tens = std::iter::repeat_with(|| free_port() / 10).take(100);
+    tens.find(|tens| both(*tens)).expect("loopback has free ports")
 }
 
 #[tokio::test]
