@@ -273,6 +273,10 @@ impl Running {
         self.shared.sends.close();
         let finish = async {
             self.loops.wait().await;
+            // What is not yet being sent is for others, however long the sends take.
+            if let Err(error) = self.shared.store.give_back(self.shared.session).await {
+                tracing::warn!(%error, "what is held could not be given back; it lapses");
+            }
             self.shared.sends.wait().await;
             // The last lane and the last send are gone, and with them the ways to the settler.
             self.settling.wait().await;

@@ -102,7 +102,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The sessions that may be given claims: those that deliver and whose last beat is not older than `dead_after`.
     async fn living(&self, dead_after: Duration) -> Result<Vec<Living>, StoreError>;
 
-    /// Gives back what the session holds as claimed (never `sending`), and ends it. Returns how many were given back.
+    /// Gives back what the session holds as claimed (never `sending`), and lets it be given nothing more. Returns how many
+    /// were given back.
+    async fn give_back(&self, session: SessionId) -> Result<u64, StoreError>;
+
+    /// Ends the session, which gives back what it holds as claimed. Returns how many were given back.
     async fn end_session(&self, session: SessionId) -> Result<u64, StoreError>;
 
     // Owners.

@@ -241,6 +241,10 @@ impl Store for PostgresStore {
         })
     }
 
+    async fn give_back(&self, session: SessionId) -> Result<u64, StoreError> {
+        in_transaction!(self, |tx, _| sessions::give_back(tx, session))
+    }
+
     async fn end_session(&self, session: SessionId) -> Result<u64, StoreError> {
         in_transaction!(self, |tx, _| sessions::end(tx, session))
     }

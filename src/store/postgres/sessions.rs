@@ -95,18 +95,19 @@ pub async fn living(conn: &mut PgConnection, since: DateTime<Utc>) -> Result<Vec
     rows.iter().map(row::living).collect()
 }
 
-/// Ends a session and gives back what it has claimed. What it is sending stays its own until it settles.
-pub async fn end(conn: &mut PgConnection, session: SessionId) -> Result<u64, StoreError> {
-    // Whoever is giving it something finishes first, so that nothing is left with a session that is gone.
+/// Gives back what a session has claimed, and lets it be given nothing more. What it is sending stays its own until it
+/// settles.
+pub async fn give_back(conn: &mut PgConnection, session: SessionId) -> Result<u64, StoreError> {
+    // Whoever is giving it something finishes first.
     sqlx::query(
-        "-- end_session: lock
-         SELECT 1 FROM session WHERE id = $1 FOR UPDATE",
+        "-- give_back: delivers no more
+         UPDATE session SET delivers = false WHERE id = $1",
     )
     .bind(session.0)
     .execute(&mut *conn)
     .await?;
     let done = sqlx::query(
-        "-- end_session
+        "-- give_back
          UPDATE alarm_trigger
          SET state = 'planned', processed = NULL, session = NULL, generation = generation + 1
          WHERE state = 'claimed' AND id = ANY(ARRAY(
@@ -117,8 +118,14 @@ pub async fn end(conn: &mut PgConnection, session: SessionId) -> Result<u64, Sto
     .bind(session.0)
     .execute(&mut *conn)
     .await?;
-    delete(conn, session).await?;
     Ok(done.rows_affected())
+}
+
+/// Ends a session, which gives back what it has claimed.
+pub async fn end(conn: &mut PgConnection, session: SessionId) -> Result<u64, StoreError> {
+    let given_back = give_back(conn, session).await?;
+    delete(conn, session).await?;
+    Ok(given_back)
 }
 
 /// Forgets a session.

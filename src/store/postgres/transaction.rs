@@ -16,6 +16,9 @@ use crate::store::postgres::PostgresStore;
 /// How often work that was interrupted is tried again.
 const AGAIN: u32 = 5;
 
+/// How long a connection is waited for that may be lost without a word.
+const ANSWER: Duration = Duration::from_secs(2);
+
 /// The pause before the first repetition; it doubles.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -74,7 +77,11 @@ impl PostgresStore {
             if tries.made == 0 {
                 return Ok(connection);
             }
-            if connection.ping().await.is_ok() && connection.clear_cached_statements().await.is_ok() {
+            let answers = async {
+                connection.ping().await?;
+                connection.clear_cached_statements().await
+            };
+            if let Ok(Ok(())) = tokio::time::timeout(ANSWER, answers).await {
                 return Ok(connection);
             }
             drop(connection.detach());

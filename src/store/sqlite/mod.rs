@@ -171,6 +171,13 @@ impl Store for SqliteStore {
         sessions::living(&mut *self.reader.acquire().await?, self.clock.now() - dead_after).await
     }
 
+    async fn give_back(&self, session: SessionId) -> Result<u64, StoreError> {
+        let mut tx = self.begin().await?;
+        let given_back = sessions::give_back(&mut tx, session).await?;
+        tx.commit().await?;
+        Ok(given_back)
+    }
+
     async fn end_session(&self, session: SessionId) -> Result<u64, StoreError> {
         let mut tx = self.begin().await?;
         let given_back = sessions::end(&mut tx, session).await?;

@@ -85,10 +85,18 @@ pub async fn living(conn: &mut SqliteConnection, since: DateTime<Utc>) -> Result
     rows.iter().map(row::living).collect()
 }
 
-/// Ends a session and gives back what it has claimed. What it is sending stays its own until it settles.
-pub async fn end(conn: &mut SqliteConnection, session: SessionId) -> Result<u64, StoreError> {
+/// Gives back what a session has claimed, and lets it be given nothing more. What it is sending stays its own until it
+/// settles.
+pub async fn give_back(conn: &mut SqliteConnection, session: SessionId) -> Result<u64, StoreError> {
+    sqlx::query(
+        "-- give_back: delivers no more
+         UPDATE session SET delivers = 0 WHERE id = ?1",
+    )
+    .bind(session.0)
+    .execute(&mut *conn)
+    .await?;
     let done = sqlx::query(
-        "-- end_session
+        "-- give_back
          UPDATE alarm_trigger
          SET state = 'planned', processed = NULL, session = NULL, generation = generation + 1
          WHERE due_at <= (SELECT held_until FROM session WHERE id = ?1) AND session = ?1 AND state = 'claimed'",
@@ -96,8 +104,14 @@ pub async fn end(conn: &mut SqliteConnection, session: SessionId) -> Result<u64,
     .bind(session.0)
     .execute(&mut *conn)
     .await?;
-    delete(conn, session).await?;
     Ok(done.rows_affected())
+}
+
+/// Ends a session, which gives back what it has claimed.
+pub async fn end(conn: &mut SqliteConnection, session: SessionId) -> Result<u64, StoreError> {
+    let given_back = give_back(conn, session).await?;
+    delete(conn, session).await?;
+    Ok(given_back)
 }
 
 async fn delete(conn: &mut SqliteConnection, session: SessionId) -> Result<(), StoreError> {

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use carillon::clock::Clock;
 use carillon::clock::ManualClock;
 use carillon::store::Report;
+use carillon::store::Settled;
 use carillon::store::Store;
 use carillon::store::StoreError;
 use carillon::store::sqlite::Options;
@@ -26,6 +28,7 @@ use crate::store::minute;
 use crate::store::new;
 use crate::store::owner;
 use crate::store::rules;
+use crate::store::sent;
 use crate::store::sms;
 
 contract! {
@@ -34,6 +37,7 @@ contract! {
     a_node_that_starts_again_takes_over_at_once_what_it_held,
     another_node_takes_over_nothing,
     a_session_that_ends_gives_back_what_it_claimed_but_not_what_it_sends,
+    a_session_that_gives_back_is_not_offered_for_more_and_settles_what_it_sends,
     the_store_judges_by_its_own_clock,
 }
 
@@ -282,6 +286,32 @@ async fn a_session_that_ends_gives_back_what_it_claimed_but_not_what_it_sends(ba
         stage.claim().await.is_empty(),
         "an ended session is given nothing"
     );
+}
+
+async fn a_session_that_gives_back_is_not_offered_for_more_and_settles_what_it_sends(base: &Base) {
+    let stage = Stage::on(base).await;
+    stage
+        .store
+        .beat(stage.session, Report::default())
+        .await
+        .expect("it lives");
+    let sending = new("f", 1);
+    let claim = stage.sending(&sending, 7).await;
+    stage.plan("e", &[new("e", 1), new("e", 2)]).await;
+    stage.claim().await;
+
+    let given_back = stage.store.give_back(stage.session).await.expect("it gives back");
+
+    assert_eq!(given_back, 2);
+    let living = stage
+        .store
+        .living(Duration::from_secs(5))
+        .await
+        .expect("an answer");
+    assert_eq!(living, [], "nobody gives it anything");
+    let freed = stage.triggers("e").await;
+    assert!(freed.iter().all(|trigger| trigger.state == State::Planned));
+    assert_eq!(stage.settle(sent(claim, 7)).await, Settled::Recorded);
 }
 
 async fn the_store_judges_by_its_own_clock(base: &Base) {

@@ -117,7 +117,7 @@ async fn repeated_scans_walk_the_head_of_the_due_index_and_sort_nothing() {
         "rescue",
         "backlog",
         "take_over",
-        "end_session",
+        "give_back",
     ] {
         let (_, steps) = plans
             .iter()

@@ -438,7 +438,7 @@ async fn a_session_that_ends_while_it_fires_never_loses_a_trigger() {
     judged.await.expect("no panic").expect("it is judged");
     let (store, session) = (Arc::clone(&stage.store), stage.session);
     let ended = tokio::spawn(async move { store.end_session(session).await });
-    wait(&stage, "end_session", 1).await;
+    wait(&stage, "give_back", 1).await;
     // It locks the session to claim what follows, and the end of the session waits for the trigger.
     answer.send(()).expect("the judge waits");
 
