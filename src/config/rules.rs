@@ -86,6 +86,25 @@ fn cluster(settings: &Settings, reader: &mut Reader) {
             "must say where peers reach this node, since it listens everywhere: such as node-1.example.org:8086",
         );
     }
+    if cluster
+        .advertise
+        .as_deref()
+        .is_some_and(|place| !names_port(place))
+    {
+        complain(
+            reader,
+            "cluster.advertise",
+            "write host:port, such as node-1.example.org:8086",
+        );
+    }
+    let http = settings.http.listen;
+    if cluster.listen == http && http.port() != 0 {
+        let problem = format!(
+            "is {}, too: peers need a port of their own",
+            reader.described("http.listen")
+        );
+        reader.complain("cluster.listen", problem);
+    }
     let pace = cluster.pace;
     more_than_zero(reader, "cluster.heartbeat", pace.heartbeat);
     if pace.election_min < pace.heartbeat * 2 {
@@ -102,6 +121,13 @@ fn cluster(settings: &Settings, reader: &mut Reader) {
             "must be more than cluster.election_timeout_min, or candidates stand in each other's way",
         );
     }
+}
+
+/// `host:port`, where the host may be an IPv6 address in brackets.
+fn names_port(place: &str) -> bool {
+    place
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 fn http(settings: &Settings, reader: &mut Reader) {

@@ -282,3 +282,17 @@ fn a_cluster_on_sqlite_is_refused_and_the_defaults_written_out_are_not() {
     assert!(text.contains("the PostgreSQL that the nodes share"), "{text}");
     from_file(DEFAULTS).unwrap();
 }
+
+#[test]
+fn a_place_of_the_cluster_that_cannot_work_is_refused() {
+    let postgres = ("CARILLON__STORE__URL", "postgres://localhost/c");
+    let refused = |key, value| complaints(from_environment(&[postgres, (key, value)]));
+    let nowhere = refused("CARILLON__CLUSTER__ADVERTISE", "node-1");
+    assert!(nowhere.contains("cluster.advertise = `node-1`"), "{nowhere}");
+    assert!(nowhere.contains("write host:port"), "{nowhere}");
+    let taken = refused("CARILLON__CLUSTER__LISTEN", "127.0.0.1:8085");
+    assert!(taken.contains("peers need a port of their own"), "{taken}");
+    for place in ["node-1:8086", "[::1]:8086"] {
+        from_environment(&[postgres, ("CARILLON__CLUSTER__ADVERTISE", place)]).unwrap();
+    }
+}

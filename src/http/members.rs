@@ -10,7 +10,6 @@ use super::problem::At;
 use super::problem::Problem;
 use crate::cluster::Cluster;
 use crate::cluster::MemberStatus;
-use crate::cluster::NodeId;
 
 /// The cluster as this node, or better its leader, sees it.
 #[derive(Debug, Serialize)]
@@ -65,18 +64,22 @@ pub(super) async fn list(State(shared): State<Shared>) -> Result<Json<ClusterAns
 /// `DELETE /v1/cluster/{id}`: strikes off a node that is gone for good.
 pub(super) async fn remove(State(shared): State<Shared>, At(id): At<u64>) -> Result<StatusCode, Problem> {
     let cluster = cluster(&shared)?;
-    let Err(reason) = cluster.remove(id).await else {
-        return Ok(StatusCode::NO_CONTENT);
+    let members = cluster.status().await.members;
+    let Some(member) = members.iter().find(|member| member.id == id) else {
+        let known: Vec<String> = members.iter().map(|member| member.id.to_string()).collect();
+        let detail = format!("there is no node {id}: the members are {}", known.join(", "));
+        return Err(Problem::not_found(detail));
     };
-    let known: Vec<NodeId> = cluster.status().await.members.iter().map(|it| it.id).collect();
-    if known.contains(&id) {
-        return Err(Problem::conflict(&reason));
+    if member.lives == Some(true) {
+        let detail = format!("node {id} runs: stop it first, for it must not come back under its number");
+        return Err(Problem::conflict(&detail));
     }
-    let known: Vec<String> = known.iter().map(NodeId::to_string).collect();
-    Err(Problem::not_found(format!(
-        "{reason}: the members are {}",
-        known.join(", ")
-    )))
+    match cluster.remove(id).await {
+        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Err(reason) => Err(Problem::conflict(&format!(
+            "node {id} was not struck off: {reason}"
+        ))),
+    }
 }
 
 fn cluster(shared: &Shared) -> Result<&Cluster, Problem> {
