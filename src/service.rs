@@ -20,6 +20,7 @@ use crate::cluster::Cluster;
 use crate::config::Complaints;
 use crate::config::Settings;
 use crate::config::what_needs_restart;
+use crate::delivery::message::RenderError;
 use crate::delivery::message::Renderer;
 use crate::http;
 use crate::http::Api;
@@ -57,6 +58,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let metrics = Arc::new(Metrics::new());
     metrics.config_applied(settings.hash());
 
+    let renderer = renderer(&settings)?;
     let listener = listen(settings.http.listen).await?;
     let seat = Seat::default();
     let store = open(&settings, &clock, &seat).await?;
@@ -68,7 +70,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         clock: Arc::clone(&clock),
         database_clock,
         channels: channels(&settings, &clock)?,
-        renderer: Renderer::new(settings.templates_dir.as_deref())?,
+        renderer,
         metrics: Arc::clone(&metrics),
         ready: ready.clone(),
         delivers: settings.worker.enabled,
@@ -197,6 +199,15 @@ fn watch_api(serving: tokio::task::JoinHandle<()>, shutdown: Shutdown) -> tokio:
         };
         shutdown.fail(format!("the API ended: {how}"));
     })
+}
+
+/// What words messages, and a warning for each language that lacks some.
+fn renderer(settings: &Settings) -> Result<Renderer, RenderError> {
+    let renderer = Renderer::new(settings.templates_dir.as_deref())?;
+    for gap in renderer.gaps() {
+        tracing::warn!(%gap, "a language lacks words");
+    }
+    Ok(renderer)
 }
 
 fn channels(

@@ -57,8 +57,10 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
 
 fn templates(settings: &Settings) -> Result<String, String> {
     let folder = settings.templates_dir.as_deref();
-    Renderer::new(folder).map_err(|error| error.to_string())?;
-    Ok(folder.map_or_else(|| "built in".to_owned(), |folder| format!("{}", folder.display())))
+    let renderer = Renderer::new(folder).map_err(|error| error.to_string())?;
+    let from = folder.map_or_else(|| "built in".to_owned(), |folder| format!("{}", folder.display()));
+    let gaps = renderer.gaps().into_iter().map(|gap| format!("; {gap}"));
+    Ok(from + &gaps.collect::<String>())
 }
 
 async fn store(settings: &Settings) -> Result<String, String> {

@@ -1,14 +1,24 @@
 //! What a reminder says. Pure: an occurrence and the moment of sending in, a [`Message`](crate::channel::Message) out.
 //!
 //! ```text
-//! Reminder ──facts──▶ what there is to say, without words ──templates──▶ subject, text, HTML
+//! Reminder ──facts──▶ what there is to say ──words──▶ how it is said ──templates──▶ text, HTML
 //! ```
-//! All words are in the templates, one folder per language, so that a language is a folder and an operator can replace
-//! any file of it. Rust computes what is the same in every language: local times, how long until, what is a link.
+//! All words are in Fluent files, one per language, so that a language is a file and an operator can add one or replace
+//! any message of it. The templates are the form and know no language. Rust computes what is the same in every language:
+//! local times, how long until, what is a link, what must be kept apart from text of the other direction.
 
+mod direction;
+mod error;
 mod facts;
+mod flaws;
+mod folder;
+mod languages;
 mod relative;
+#[cfg(test)]
+mod samples;
 mod templates;
+mod wording;
+mod words;
 
 use chrono::DateTime;
 use chrono::Utc;
@@ -20,7 +30,8 @@ use crate::calendar::zone::Zone;
 use crate::trigger::OwnerId;
 use crate::trigger::TriggerId;
 
-pub use self::templates::RenderError;
+pub use self::error::RenderError;
+pub use self::templates::Gap;
 pub use self::templates::Renderer;
 
 /// A reminder that is about to be sent.

@@ -7,6 +7,8 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::harness::free_port;
+
 const TEA: &str = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//carillon//test//EN\r\nBEGIN:VEVENT\r\nUID:tea\r\n\
                    DTSTAMP:20261101T000000Z\r\nDTSTART:20261201T100000\r\nRRULE:FREQ=DAILY;COUNT=5\r\nSUMMARY:Tea\r\n\
                    BEGIN:VALARM\r\nACTION:DISPLAY\r\nTRIGGER:-PT15M\r\nDESCRIPTION:x\r\nEND:VALARM\r\n\
@@ -88,6 +90,34 @@ fn what_the_configuration_names_is_checked_too() {
     assert!(
         told.contains(&format!("[+] store: carillon.db has schema version {version}")),
         "{told}"
+    );
+}
+
+#[test]
+fn an_operators_words_are_checked_before_the_first_reminder_needs_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let environment = [
+        ("CARILLON__TEMPLATES__DIR", "words"),
+        ("CARILLON__HTTP__LISTEN", &*listen),
+    ];
+    fs::create_dir(folder.path().join("words")).unwrap();
+    let file = folder.path().join("words/nl.ftl");
+    fs::write(&file, "label-where = Waar\nlate = Te laat: { $momnt }\n").unwrap();
+    let flaw = "nl.ftl`, line 2, message `late`: there is no `$momnt` here";
+
+    let checked = carillon(folder.path(), &["check"], &environment);
+    assert!(out(&checked).contains(flaw), "{}", out(&checked));
+    assert_eq!(checked.status.code(), Some(1));
+    let started = carillon(folder.path(), &["serve"], &environment);
+    assert!(complaints(&started).contains(flaw), "{}", complaints(&started));
+    assert!(!started.status.success() && !folder.path().join("carillon.db").exists());
+
+    fs::write(&file, "label-where = Waar\n").unwrap();
+    let checked = out(&carillon(folder.path(), &["check"], &environment));
+    assert!(
+        checked.contains("[+] templates: words; `nl` leaves to English: subject, headline"),
+        "{checked}"
     );
 }
 

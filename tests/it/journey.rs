@@ -1,6 +1,7 @@
 //! A reminder's whole way, with the real binary: from the request that causes it to the mail that arrives.
 
 use chrono::TimeDelta;
+use mail_parser::MessageParser;
 use serde_json::json;
 
 use crate::harness::api::ADDRESS;
@@ -107,6 +108,49 @@ async fn a_real_postfix_relays_it() {
         "Postfix kept the Message-ID"
     );
     assert_eq!(sink.log().mails.len(), 1);
+}
+
+#[tokio::test]
+async fn a_real_postfix_relays_it_in_japanese() {
+    let sink = Sink::start().await;
+    let postfix = Postfix::start(sink.port).await;
+    let node = Home::new().with_relay(postfix.port).start().await;
+    let owner = json!({ "email": ADDRESS, "time_zone": "Asia/Tokyo", "locale": "ja-JP" });
+    node.put(
+        &format!("/v1/owners/{OWNER}"),
+        "application/json",
+        owner.to_string(),
+    )
+    .await
+    .ok();
+    let event = Calendar::far_away("budget@example.org")
+        .named("予算会議")
+        .with("LOCATION:第2会議室")
+        .alarm_at(whole_second_in(3));
+
+    node.put_event("budget", &event).await.ok();
+
+    let mails = sink.mails(1).await;
+    assert!(mails[0].raw.is_ascii(), "no relay needs an extension for it");
+    let mail = MessageParser::default()
+        .parse(mails[0].raw.as_bytes())
+        .expect("it is a mail");
+    assert_eq!(
+        mail.subject(),
+        Some("リマインダー: 予算会議 - 2030年6月3日(月) 16:00～17:00 (Asia/Tokyo, UTC+9)")
+    );
+    assert_eq!(mails[0].header("Content-Language"), "ja");
+    let text = mail.body_text(0).expect("it has text");
+    assert!(
+        text.contains("日時：2030年6月3日月曜日 16:00～17:00 (Asia/Tokyo, UTC+9)"),
+        "{text}"
+    );
+    assert!(text.contains("場所：第2会議室"), "{text}");
+    let html = mail.body_html(0).expect("it has HTML");
+    assert!(
+        html.contains("<html lang=\"ja\"") && html.contains("<bdi>予算会議</bdi>"),
+        "{html}"
+    );
 }
 
 #[tokio::test]

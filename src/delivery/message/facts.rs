@@ -1,4 +1,4 @@
-//! What there is to say, without words: what the templates are given.
+//! What there is to say, without words.
 
 use chrono::DateTime;
 use chrono::Datelike;
@@ -7,12 +7,12 @@ use chrono::NaiveDateTime;
 use chrono::TimeDelta;
 use chrono::Timelike;
 use chrono::Utc;
-use serde::Serialize;
 
 use crate::calendar::event::Occurrence;
 use crate::calendar::event::When;
 use crate::calendar::zone::Zone;
 use crate::delivery::message::Reminder;
+use crate::delivery::message::direction::steers;
 use crate::delivery::message::relative::Relative;
 
 /// Characters of a description that are shown.
@@ -27,31 +27,31 @@ const MAX_LINK: usize = 2_000;
 /// From here on a message says that it is late.
 const LATE_AFTER: TimeDelta = TimeDelta::minutes(5);
 
-/// All that a template can say.
-#[derive(Debug, Serialize)]
+/// All that a message can say.
+#[derive(Debug)]
 pub(super) struct Facts {
     /// One line; empty if the event has no title.
-    title: String,
-    is_task: bool,
-    relative: Relative,
+    pub(super) title: String,
+    pub(super) is_task: bool,
+    pub(super) relative: Relative,
     /// In the recipient's zone.
-    when: Range,
+    pub(super) when: Range,
     /// In the event's own zone, where that differs.
-    event_when: Option<Range>,
-    location: String,
+    pub(super) event_when: Option<Range>,
+    pub(super) location: String,
     /// http or https.
-    link: Option<String>,
-    organizer: Option<String>,
+    pub(super) link: Option<String>,
+    pub(super) organizer: Option<String>,
     /// PARTSTAT in upper case.
-    my_status: Option<String>,
+    pub(super) my_status: Option<String>,
     /// Lines, at most 2,000 characters.
-    description: String,
+    pub(super) description: String,
     /// Whether the description goes on in the calendar.
-    description_is_cut: bool,
-    notes: Vec<String>,
+    pub(super) description_is_cut: bool,
+    pub(super) notes: Vec<String>,
     /// When the reminder was due, if it is late.
-    due: Option<Moment>,
-    trigger_id: String,
+    pub(super) due: Option<Moment>,
+    pub(super) trigger_id: String,
 }
 
 impl Facts {
@@ -88,24 +88,35 @@ impl Facts {
 }
 
 impl Facts {
-    /// Facts of every kind, for a rehearsal.
-    pub(super) fn sample() -> Self {
-        let range = || {
-            Range::of(
-                &When::Timed {
-                    start: DateTime::UNIX_EPOCH,
-                    end: DateTime::UNIX_EPOCH + TimeDelta::hours(1),
-                },
-                &Zone::utc(),
-            )
-        };
+    /// Facts of every kind, for a rehearsal: an event at a time of day, one of whole days, and a task.
+    pub(super) fn samples() -> [Self; 3] {
+        let (start, end) = (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH + TimeDelta::hours(1));
+        let timed = Range::of(&When::Timed { start, end }, &Zone::utc());
+        let (first, last) = (start.date_naive(), start.date_naive() + TimeDelta::days(1));
+        let whole_days = Range::of(
+            &When::AllDay {
+                first,
+                last,
+                start,
+                end,
+            },
+            &Zone::utc(),
+        );
+        [
+            Self::sample(timed.clone(), Relative::timed(end, end, start), false),
+            Self::sample(whole_days, Relative::all_day(last, last, first), false),
+            Self::sample(timed, Relative::timed(start, end, start), true),
+        ]
+    }
+
+    fn sample(when: Range, relative: Relative, is_task: bool) -> Self {
         let text = || "sample".to_owned();
         Self {
             title: text(),
-            is_task: false,
-            relative: Relative::timed(DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH),
-            when: range(),
-            event_when: Some(range()),
+            is_task,
+            relative,
+            event_when: Some(when.clone()),
+            when,
             location: text(),
             link: Some("https://example.org/".to_owned()),
             organizer: Some(text()),
@@ -119,52 +130,59 @@ impl Facts {
     }
 }
 
-/// A point of a calendar, in numbers: the templates name the days and months.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Moment {
-    year: i32,
+/// A point of a calendar, in numbers: the words name the days and months.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub(super) year: i32,
     /// 1 to 12.
-    month: u32,
-    day: u32,
-    /// 0 is Monday.
-    weekday: u32,
-    /// `09:30`; none for a whole day.
-    time: Option<String>,
+    pub(super) month: u32,
+    pub(super) day: u32,
+    /// `mon` to `sun`.
+    pub(super) weekday: &'static str,
+    /// Hour and minute; none for a whole day.
+    pub(super) time: Option<(u32, u32)>,
 }
 
 impl Moment {
     fn at(local: NaiveDateTime) -> Self {
         Self {
-            time: Some(format!("{:02}:{:02}", local.hour(), local.minute())),
+            time: Some((local.hour(), local.minute())),
             ..Self::on(local.date())
         }
     }
 
     fn on(date: NaiveDate) -> Self {
+        let weekdays = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+        let index = date.weekday().num_days_from_monday() as usize;
         Self {
             year: date.year(),
             month: date.month(),
             day: date.day(),
-            weekday: date.weekday().num_days_from_monday(),
+            weekday: weekdays[index],
             time: None,
         }
     }
 }
 
 /// From when until when.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Range {
-    first: Moment,
-    last: Moment,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) first: Moment,
+    pub(super) last: Moment,
     /// Whether both are on the same day.
-    is_one_day: bool,
+    pub(super) is_one_day: bool,
     /// Whether there is no duration.
-    is_point: bool,
+    pub(super) is_point: bool,
     /// `Europe/Berlin, UTC+1`; none for whole days, which are the same everywhere.
-    zone: Option<String>,
+    pub(super) zone: Option<String>,
 }
 
 impl Range {
+    /// Whether it is not about whole days.
+    pub(super) fn is_timed(&self) -> bool {
+        self.first.time.is_some()
+    }
+
     fn of(when: &When, zone: &Zone) -> Self {
         match when {
             When::Timed { start, end } => {
@@ -238,9 +256,11 @@ pub(super) fn is_web(link: &str) -> bool {
         && link.len() <= MAX_LINK
 }
 
-/// One line of at most [`MAX_LINE`] characters, without control characters.
+/// One line of at most [`MAX_LINE`] characters, without control characters, those of direction included: a line is
+/// isolated as a whole.
 fn line(text: &str) -> String {
     let is_break = |c: char| c.is_whitespace() || c.is_control();
+    let text = text.replace(steers, "");
     let words: Vec<_> = text.split(is_break).filter(|word| !word.is_empty()).collect();
     let joined = words.join(" ");
     let shown = cut(&joined, MAX_LINE);

@@ -4,11 +4,9 @@ use chrono::DateTime;
 use chrono::NaiveDate;
 use chrono::TimeDelta;
 use chrono::Utc;
-use serde::Serialize;
 
 /// Where the moment of sending lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tense {
     /// It begins later.
     Ahead,
@@ -21,16 +19,18 @@ pub(super) enum Tense {
 }
 
 /// How far from the moment of sending: no more than two units, the larger first, none of them zero.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Relative {
-    tense: Tense,
-    parts: Vec<Part>,
+    pub(super) tense: Tense,
+    pub(super) parts: Vec<Part>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-struct Part {
-    unit: &'static str,
-    count: i64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    /// The message that says it: `days`, `hours`, `minutes`.
+    pub(super) unit: &'static str,
+    /// More than 0.
+    pub(super) count: i64,
 }
 
 const MINUTES_PER_HOUR: i64 = 60;
@@ -85,7 +85,7 @@ fn parts(minutes: i64) -> Vec<Part> {
         1 | 2 => (days, hours, 0),
         _ => ((minutes + MINUTES_PER_DAY / 2) / MINUTES_PER_DAY, 0, 0),
     };
-    [("day", days), ("hour", hours), ("minute", minutes)]
+    [("days", days), ("hours", hours), ("minutes", minutes)]
         .into_iter()
         .filter(|(_, count)| *count > 0)
         .map(|(unit, count)| Part { unit, count })
@@ -114,27 +114,27 @@ mod tests {
     #[test]
     fn times_are_told_to_the_nearest_minute_in_two_units_at_most() {
         for (now, told) in [
-            ("01T09:45:00.900", "Ahead 15 minute"),
-            ("01T09:44:59.999", "Ahead 15 minute"),
-            ("01T09:58:31", "Ahead 1 minute"),
+            ("01T09:45:00.900", "Ahead 15 minutes"),
+            ("01T09:44:59.999", "Ahead 15 minutes"),
+            ("01T09:58:31", "Ahead 1 minutes"),
             ("01T09:59:31", "Now"),
             ("01T10:00:29", "Now"),
-            ("01T10:03:00", "Begun 3 minute"),
-            ("01T10:59:59", "Begun 1 hour"),
+            ("01T10:03:00", "Begun 3 minutes"),
+            ("01T10:59:59", "Begun 1 hours"),
             ("01T11:00:00", "Over"),
-            ("01T13:00:00", "Over 2 hour"),
-            ("01T08:30:00", "Ahead 1 hour 30 minute"),
-            ("01T00:00:00", "Ahead 10 hour"),
+            ("01T13:00:00", "Over 2 hours"),
+            ("01T08:30:00", "Ahead 1 hours 30 minutes"),
+            ("01T00:00:00", "Ahead 10 hours"),
         ] {
             let relative = Relative::timed(at("01T10:00:00"), at("01T11:00:00"), at(now));
             assert_eq!(say(&relative), told, "{now}");
         }
         let ahead = Relative::timed(at("09T10:20:00"), at("09T11:00:00"), at("01T09:00:00"));
-        assert_eq!(say(&ahead), "Ahead 8 day");
+        assert_eq!(say(&ahead), "Ahead 8 days");
         let across_a_clock_change = Relative::timed(at("08T09:00:00"), at("08T10:00:00"), at("01T10:00:00"));
-        assert_eq!(say(&across_a_clock_change), "Ahead 7 day");
+        assert_eq!(say(&across_a_clock_change), "Ahead 7 days");
         let soon = Relative::timed(at("03T09:00:00"), at("03T10:00:00"), at("01T10:00:00"));
-        assert_eq!(say(&soon), "Ahead 1 day 23 hour");
+        assert_eq!(say(&soon), "Ahead 1 days 23 hours");
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
         let moment = at("01T10:00:00");
         assert_eq!(
             say(&Relative::timed(moment, moment, at("01T12:00:00"))),
-            "Begun 2 hour"
+            "Begun 2 hours"
         );
     }
 
@@ -150,12 +150,12 @@ mod tests {
     fn whole_days_are_told_in_days() {
         let day = |day| NaiveDate::from_ymd_opt(2026, 12, day).unwrap();
         for (today, told) in [
-            (1, "Ahead 3 day"),
-            (3, "Ahead 1 day"),
+            (1, "Ahead 3 days"),
+            (3, "Ahead 1 days"),
             (4, "Now"),
-            (5, "Begun 1 day"),
-            (6, "Begun 2 day"),
-            (7, "Over 1 day"),
+            (5, "Begun 1 days"),
+            (6, "Begun 2 days"),
+            (7, "Over 1 days"),
         ] {
             assert_eq!(
                 say(&Relative::all_day(day(4), day(6), day(today))),

@@ -1,9 +1,7 @@
 //! The templates: those we bring, and those an operator puts in their place.
 
-use std::fs;
-use std::io;
+use std::fmt;
 use std::path::Path;
-use std::path::PathBuf;
 
 use linkify::LinkFinder;
 use linkify::LinkKind;
@@ -16,75 +14,54 @@ use minijinja::value::Serde;
 
 use crate::channel;
 use crate::delivery::message::Reminder;
+use crate::delivery::message::RenderError;
 use crate::delivery::message::facts::Facts;
 use crate::delivery::message::facts::is_web;
+use crate::delivery::message::folder;
+use crate::delivery::message::languages::Languages;
+use crate::delivery::message::wording::Wording;
 
-/// What we bring: name below the operator's folder, and content.
-const BUILT_IN: [(&str, &str); 4] = [
-    (
-        "en/wording.txt",
-        include_str!("../../../config/templates/en/wording.txt"),
-    ),
-    (
-        "en/subject.txt",
-        include_str!("../../../config/templates/en/subject.txt"),
-    ),
-    (
-        "en/reminder.txt",
-        include_str!("../../../config/templates/en/reminder.txt"),
-    ),
-    (
-        "en/reminder.html",
-        include_str!("../../../config/templates/en/reminder.html"),
-    ),
-];
-
-/// The languages we bring, each a folder with these parts.
-const LANGUAGES: [&str; 1] = ["en"];
-const SUBJECT: &str = "subject.txt";
 const TEXT: &str = "reminder.txt";
 const HTML: &str = "reminder.html";
+
+/// What we bring: name in the operator's folder, and content.
+const BUILT_IN: [(&str, &str); 2] = [
+    (TEXT, include_str!("../../../config/templates/reminder.txt")),
+    (HTML, include_str!("../../../config/templates/reminder.html")),
+];
 
 /// Instructions that a template may take. Ours take about a thousand; an endless one must end.
 const FUEL: u64 = 100_000;
 
-/// Bytes of a template file.
-const MAX_FILE: u64 = 256 * 1_024;
+/// A language that leaves something to English.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// Which, a BCP 47 tag.
+    pub language: String,
+    /// The messages that it does not have.
+    pub messages: Vec<&'static str>,
+}
 
-/// Why there is no message.
-#[derive(Debug, thiserror::Error)]
-pub enum RenderError {
-    /// A file of the operator's folder cannot be read.
-    #[error("cannot read template `{}`: {source}", path.display())]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A template is wrong. Says where, and nothing of what was to be written.
-    #[error("template `{template}`, line {line}: {kind}")]
-    Template {
-        /// Name of the template.
-        template: String,
-        /// Line in it.
-        line: usize,
-        /// What is wrong.
-        kind: String,
-    },
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { language, messages } = self;
+        write!(f, "`{language}` leaves to English: {}", messages.join(", "))
+    }
 }
 
 /// Writes messages.
 #[derive(Debug)]
 pub struct Renderer {
     environment: Environment<'static>,
+    languages: Languages,
 }
 
 impl Renderer {
-    /// Reads the templates: any file of the same name in `folder` (`en/subject.txt`) stands in for ours.
+    /// Reads templates and words. What is in `folder` stands in for ours: a template of the same name (`reminder.txt`),
+    /// a message of the same name in the file of its language (`de.ftl`).
     ///
     /// # Errors
-    /// When a file cannot be read or is no template.
+    /// When a file cannot be read or is wrong.
     pub fn new(folder: Option<&Path>) -> Result<Self, RenderError> {
         let mut environment = Environment::new();
         environment.set_fuel(Some(FUEL));
@@ -95,7 +72,7 @@ impl Renderer {
         environment.add_filter("linked", linked);
         for (name, built_in) in BUILT_IN {
             let source = match folder {
-                Some(folder) => replacement(&folder.join(name))?,
+                Some(folder) => folder::file(&folder.join(name))?,
                 None => None,
             };
             let source = source.unwrap_or_else(|| built_in.to_owned());
@@ -103,18 +80,33 @@ impl Renderer {
                 .add_template_owned(name, source)
                 .map_err(|error| wrong(name, &error))?;
         }
-        let renderer = Self { environment };
+        let languages = Languages::new(folder)?;
+        let renderer = Self {
+            environment,
+            languages,
+        };
         renderer.rehearse()?;
         Ok(renderer)
     }
 
-    /// Writes a reminder that says everything, so that a mistake in a template shows at the start and not at the first
-    /// message.
+    /// The languages that leave something to English.
+    pub fn gaps(&self) -> Vec<Gap> {
+        let gaps = self.languages.all().map(|words| Gap {
+            language: words.tag.clone(),
+            messages: words.gaps(),
+        });
+        gaps.filter(|gap| !gap.messages.is_empty()).collect()
+    }
+
+    /// Writes a reminder that says everything, in every language, so that a mistake shows at the start and not at the
+    /// first message.
     fn rehearse(&self) -> Result<(), RenderError> {
-        let facts = Value::from(Serde(Facts::sample()));
-        for language in LANGUAGES {
-            for part in [SUBJECT, TEXT, HTML] {
-                self.write(language, part, &facts)?;
+        for words in self.languages.all() {
+            for facts in Facts::samples() {
+                let wording = Value::from(Serde(Wording::of(&facts, words)?));
+                for (name, _) in BUILT_IN {
+                    self.write(name, &wording)?;
+                }
             }
         }
         Ok(())
@@ -123,39 +115,28 @@ impl Renderer {
     /// Writes the message of one reminder.
     ///
     /// # Errors
-    /// When a template asks for what there is not, or does not end.
+    /// When a template or a message asks for what there is not, or does not end.
     pub fn render(&self, reminder: &Reminder<'_>) -> Result<channel::Message, RenderError> {
-        let facts = Value::from(Serde(Facts::of(reminder)));
-        let language = language(reminder.locale);
-        let subject = self.write(language, SUBJECT, &facts)?;
+        let words = self.languages.nearest(reminder.locale);
+        let wording = Wording::of(&Facts::of(reminder), words)?;
+        let (subject, language) = (wording.subject.clone(), wording.language.clone());
+        let wording = Value::from(Serde(wording));
         Ok(channel::Message {
             id: reminder.trigger.to_string(),
             thread: reminder.thread(),
             to: reminder.to.to_owned(),
             subject: subject.split_whitespace().collect::<Vec<_>>().join(" "),
-            text: self.write(language, TEXT, &facts)?,
-            html: self.write(language, HTML, &facts)?,
-            language: language.to_owned(),
+            text: self.write(TEXT, &wording)?,
+            html: self.write(HTML, &wording)?,
+            language,
         })
     }
 
-    fn write(&self, language: &str, part: &str, facts: &Value) -> Result<String, RenderError> {
-        let name = &format!("{language}/{part}");
-        let template = self
-            .environment
-            .get_template(name)
-            .map_err(|error| wrong(name, &error))?;
-        template.render(facts).map_err(|error| wrong(name, &error))
+    fn write(&self, name: &str, wording: &Value) -> Result<String, RenderError> {
+        let template = self.environment.get_template(name);
+        let written = template.and_then(|template| template.render(wording));
+        written.map_err(|error| wrong(name, &error))
     }
-}
-
-/// The language nearest to a locale (BCP 47): the one with the same first subtag, else the first we have.
-fn language(locale: &str) -> &'static str {
-    let wanted = locale.split(['-', '_']).next().unwrap_or_default();
-    let found = LANGUAGES
-        .into_iter()
-        .find(|language| language.eq_ignore_ascii_case(wanted));
-    found.unwrap_or(LANGUAGES[0])
 }
 
 /// A tag on a line of its own leaves no line behind.
@@ -165,22 +146,6 @@ fn syntax() -> SyntaxConfig {
         .lstrip_blocks(true)
         .build()
         .expect("the usual delimiters do not clash")
-}
-
-fn replacement(path: &Path) -> Result<Option<String>, RenderError> {
-    let unreadable = |source| RenderError::File {
-        path: path.to_owned(),
-        source,
-    };
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unreadable(error)),
-        Ok(file) if file.len() > MAX_FILE => {
-            let reason = format!("larger than {MAX_FILE} bytes");
-            Err(unreadable(io::Error::new(io::ErrorKind::InvalidData, reason)))
-        }
-        Ok(_) => fs::read_to_string(path).map(Some).map_err(unreadable),
-    }
 }
 
 /// The error of `minijinja` may quote values; what is kept is the kind, and for a template that cannot be read (no

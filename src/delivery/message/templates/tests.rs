@@ -1,95 +1,26 @@
 //! Whole mails as snapshots, and the promises that a snapshot does not explain.
 
-use chrono::DateTime;
-use chrono::NaiveDate;
 use chrono::TimeDelta;
-use chrono::Utc;
 use proptest::prelude::*;
 
 use super::*;
 use crate::calendar::event::Occurrence;
 use crate::calendar::event::When;
-use crate::calendar::zone::Zone;
 use crate::channel::Message;
 use crate::channel::email::Letterhead;
 use crate::channel::email::compose;
-use crate::trigger::OwnerId;
-use crate::trigger::TriggerId;
-
-fn at(text: &str) -> DateTime<Utc> {
-    text.parse().unwrap()
-}
-
-fn zone(name: &str) -> Zone {
-    Zone::iana(name).unwrap()
-}
-
-/// Tuesday, 1 December 2026, half past nine in Berlin, half an hour.
-fn stand_up() -> Occurrence {
-    Occurrence {
-        summary: "Stand-up".to_owned(),
-        description: String::new(),
-        location: String::new(),
-        link: None,
-        organizer: None,
-        my_status: None,
-        is_private: false,
-        when: When::Timed {
-            start: at("2026-12-01T08:30:00Z"),
-            end: at("2026-12-01T09:00:00Z"),
-        },
-        zone: None,
-        is_task: false,
-    }
-}
-
-fn days(first: u32, last: u32) -> When {
-    let day = |day| NaiveDate::from_ymd_opt(2026, 12, day).unwrap();
-    let midnight = |day: NaiveDate| zone("Europe/Berlin").to_utc(day.and_hms_opt(0, 0, 0).unwrap());
-    When::AllDay {
-        first: day(first),
-        last: day(last),
-        start: midnight(day(first)),
-        end: midnight(day(last) + TimeDelta::days(1)),
-    }
-}
-
-struct Sending {
-    now: DateTime<Utc>,
-    trigger_at: DateTime<Utc>,
-    notes: Vec<String>,
-}
-
-/// Sent in time.
-fn sent(now: &str) -> Sending {
-    Sending {
-        now: at(now),
-        trigger_at: at(now),
-        notes: vec![],
-    }
-}
-
-fn render_by(
-    renderer: &Renderer,
-    occurrence: &Occurrence,
-    sending: &Sending,
-) -> Result<Message, RenderError> {
-    renderer.render(&Reminder {
-        trigger: "0123456789abcdef0123456789abcdef".parse::<TriggerId>().unwrap(),
-        trigger_at: sending.trigger_at,
-        now: sending.now,
-        owner: &OwnerId("jo".to_owned()),
-        event_uid: "stand-up@example.org",
-        to: "jo@example.org",
-        zone: &zone("Europe/Berlin"),
-        locale: "de",
-        occurrence,
-        notes: &sending.notes,
-    })
-}
+use crate::delivery::message::samples::Sending;
+use crate::delivery::message::samples::at;
+use crate::delivery::message::samples::folder_with;
+use crate::delivery::message::samples::render_in;
+use crate::delivery::message::samples::sent;
+use crate::delivery::message::samples::stand_up;
+use crate::delivery::message::samples::task;
+use crate::delivery::message::samples::whole_days;
+use crate::delivery::message::samples::zone;
 
 fn render(occurrence: &Occurrence, sending: &Sending) -> Message {
-    render_by(&Renderer::new(None).unwrap(), occurrence, sending).unwrap()
+    render_in(&Renderer::new(None).unwrap(), occurrence, sending, "en").unwrap()
 }
 
 fn mail(occurrence: &Occurrence, sending: &Sending) -> String {
@@ -174,20 +105,6 @@ fn a_task() {
         ..task(stand_up())
     };
     insta::assert_snapshot!(mail(&occurrence, &sent("2026-12-01T08:00:00Z")));
-}
-
-fn task(occurrence: Occurrence) -> Occurrence {
-    Occurrence {
-        is_task: true,
-        ..occurrence
-    }
-}
-
-fn whole_days(first: u32, last: u32) -> Occurrence {
-    Occurrence {
-        when: days(first, last),
-        ..stand_up()
-    }
 }
 
 fn assert_first_lines(table: impl IntoIterator<Item = (Occurrence, &'static str, &'static str)>) {
@@ -275,7 +192,7 @@ fn html_is_escaped_in_html_alone_and_once() {
     let message = render(&occurrence, &sent("2026-12-01T08:15:00Z"));
     assert!(message.subject.contains("Tom & Jerry's"));
     assert!(message.text.contains("Tom & Jerry's") && message.text.contains("a & b"));
-    assert!(message.html.contains("Tom &amp; Jerry&#x27;s</h1>"));
+    assert!(message.html.contains("<bdi>Tom &amp; Jerry&#x27;s</bdi></h1>"));
     let link = "a &amp; b <a href=\"https://example.org/?a=1&amp;b=2\">";
     assert!(message.html.contains(link), "{}", message.html);
     assert!(!message.html.contains("&amp;amp;"));
@@ -299,32 +216,20 @@ fn all_reminders_of_an_event_are_one_thread() {
     assert!(message.thread.bytes().all(|byte| byte.is_ascii_hexdigit()));
 }
 
-/// A folder with one file in the place of one of ours.
-fn folder_with(name: &str, content: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(name);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, content).unwrap();
-    folder
-}
-
 #[test]
 fn an_operators_file_stands_in_for_ours() {
-    let folder = folder_with("en/subject.txt", "Soon: {{ title }}\n");
+    let folder = folder_with("reminder.txt", "Soon: {{ title }}\n");
     let renderer = Renderer::new(Some(folder.path())).unwrap();
-    let message = render_by(&renderer, &stand_up(), &sent("2026-12-01T08:15:00Z")).unwrap();
-    assert_eq!(message.subject, "Soon: Stand-up");
-    assert!(message.text.starts_with("Starts in 15 minutes"));
+    let message = render_in(&renderer, &stand_up(), &sent("2026-12-01T08:15:00Z"), "en").unwrap();
+    assert_eq!(message.text, "Soon: Stand-up");
+    assert!(message.html.contains("Starts in 15 minutes"));
 }
 
 #[test]
 fn a_template_that_cannot_be_read_is_named_with_its_line() {
-    let folder = folder_with("en/reminder.txt", "fine\n{% if %}\n");
+    let folder = folder_with("reminder.txt", "fine\n{% if %}\n");
     let error = Renderer::new(Some(folder.path())).unwrap_err().to_string();
-    assert!(
-        error.contains("`en/reminder.txt`, line 2: syntax error"),
-        "{error}"
-    );
+    assert!(error.contains("`reminder.txt`, line 2: syntax error"), "{error}");
 }
 
 #[test]
@@ -337,10 +242,10 @@ fn a_template_that_fails_says_where_and_nothing_of_the_event() {
             "fuel",
         ),
     ] {
-        let folder = folder_with("en/reminder.txt", content);
+        let folder = folder_with("reminder.txt", content);
         let error = Renderer::new(Some(folder.path())).unwrap_err().to_string();
         assert!(
-            error.contains("`en/reminder.txt`") && error.contains(what),
+            error.contains("`reminder.txt`") && error.contains(what),
             "{error}"
         );
         assert!(!error.contains("Stand-up"), "{error}");
@@ -348,11 +253,21 @@ fn a_template_that_fails_says_where_and_nothing_of_the_event() {
 }
 
 #[test]
-fn every_fact_is_documented_for_operators() {
-    let facts = serde_json::to_value(Facts::sample()).unwrap();
+fn all_that_templates_are_given_is_documented_for_operators() {
+    let languages = Languages::new(None).unwrap();
     let documented = include_str!("../../../../config/templates/README.md");
-    for name in facts.as_object().unwrap().keys() {
-        assert!(documented.contains(&format!("`{name}`")), "{name}");
+    for facts in Facts::samples() {
+        let wording = Wording::of(&facts, languages.nearest("en")).unwrap();
+        let wording = serde_json::to_value(wording).unwrap();
+        for name in wording.as_object().unwrap().keys() {
+            assert!(documented.contains(&format!("`{name}`")), "{name}");
+        }
+        for line in wording["lines"].as_array().unwrap() {
+            assert!(
+                documented.contains(&format!("`{}`", line["name"].as_str().unwrap())),
+                "{line}"
+            );
+        }
     }
 }
 

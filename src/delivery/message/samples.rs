@@ -1,0 +1,112 @@
+//! Occurrences and sendings for the unit tests.
+
+use chrono::DateTime;
+use chrono::NaiveDate;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::calendar::event::Occurrence;
+use crate::calendar::event::When;
+use crate::calendar::zone::Zone;
+use crate::channel::Message;
+use crate::delivery::message::Reminder;
+use crate::delivery::message::RenderError;
+use crate::delivery::message::Renderer;
+use crate::trigger::OwnerId;
+use crate::trigger::TriggerId;
+
+pub(super) fn at(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap()
+}
+
+pub(super) fn zone(name: &str) -> Zone {
+    Zone::iana(name).unwrap()
+}
+
+/// Tuesday, 1 December 2026, half past nine in Berlin, half an hour.
+pub(super) fn stand_up() -> Occurrence {
+    Occurrence {
+        summary: "Stand-up".to_owned(),
+        description: String::new(),
+        location: String::new(),
+        link: None,
+        organizer: None,
+        my_status: None,
+        is_private: false,
+        when: When::Timed {
+            start: at("2026-12-01T08:30:00Z"),
+            end: at("2026-12-01T09:00:00Z"),
+        },
+        zone: None,
+        is_task: false,
+    }
+}
+
+pub(super) fn days(first: u32, last: u32) -> When {
+    let day = |day| NaiveDate::from_ymd_opt(2026, 12, day).unwrap();
+    let midnight = |day: NaiveDate| zone("Europe/Berlin").to_utc(day.and_hms_opt(0, 0, 0).unwrap());
+    When::AllDay {
+        first: day(first),
+        last: day(last),
+        start: midnight(day(first)),
+        end: midnight(day(last) + TimeDelta::days(1)),
+    }
+}
+
+pub(super) struct Sending {
+    pub(super) now: DateTime<Utc>,
+    pub(super) trigger_at: DateTime<Utc>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Sent in time.
+pub(super) fn sent(now: &str) -> Sending {
+    Sending {
+        now: at(now),
+        trigger_at: at(now),
+        notes: vec![],
+    }
+}
+
+pub(super) fn render_in(
+    renderer: &Renderer,
+    occurrence: &Occurrence,
+    sending: &Sending,
+    locale: &str,
+) -> Result<Message, RenderError> {
+    renderer.render(&Reminder {
+        trigger: "0123456789abcdef0123456789abcdef".parse::<TriggerId>().unwrap(),
+        trigger_at: sending.trigger_at,
+        now: sending.now,
+        owner: &OwnerId("jo".to_owned()),
+        event_uid: "stand-up@example.org",
+        to: "jo@example.org",
+        zone: &zone("Europe/Berlin"),
+        locale,
+        occurrence,
+        notes: &sending.notes,
+    })
+}
+
+pub(super) fn task(occurrence: Occurrence) -> Occurrence {
+    Occurrence {
+        is_task: true,
+        ..occurrence
+    }
+}
+
+pub(super) fn whole_days(first: u32, last: u32) -> Occurrence {
+    Occurrence {
+        when: days(first, last),
+        ..stand_up()
+    }
+}
+
+/// A folder with one file in the place of one of ours.
+pub(super) fn folder_with(name: &str, content: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+    folder
+}
