@@ -14,6 +14,7 @@ use crate::faults::field::busy_moment;
 use crate::faults::field::load_is_on;
 use crate::faults::field::name;
 use crate::faults::field::pause;
+use crate::faults::field::since;
 use crate::faults::leaders::Leaders;
 use crate::faults::size::Size;
 use crate::faults::size::choose;
@@ -83,7 +84,7 @@ async fn f3_the_leader_is_killed() {
         field.nodes[leader].kill();
         field.hit(leader).await;
         field.witness.leader_other_than(field.numbers[leader]).await;
-        let gap = SystemClock.elapsed() - began;
+        let gap = since(began);
         gaps.push(gap);
         pause(AWAY.saturating_sub(gap)).await;
         field.nodes[leader].launch_again();
@@ -173,7 +174,7 @@ async fn f25_nodes_are_asked_to_stop_in_turn() {
         busy_moment().await;
         let began = SystemClock.elapsed();
         let status = field.nodes[node].terminate().await;
-        longest = longest.max(SystemClock.elapsed() - began);
+        longest = longest.max(since(began));
         assert!(status.success(), "{status}");
         field.nodes[node].start_again().await;
         pause(seconds(3, 30)).await;
