@@ -196,6 +196,11 @@ pub async fn pause(duration: Duration) {
     SystemClock.sleep(duration).await;
 }
 
+/// How long ago it was by the boot-time clock.
+pub fn since(began: Duration) -> Duration {
+    SystemClock.elapsed().saturating_sub(began)
+}
+
 /// Waits until the triggers of a second are being sent, which are all due when it begins; with the many faults of the long
 /// form, any moment will do.
 pub async fn busy_moment() {

@@ -10,6 +10,7 @@ use crate::faults::field::Field;
 use crate::faults::field::busy_moment;
 use crate::faults::field::load_is_on;
 use crate::faults::field::pause;
+use crate::faults::field::since;
 use crate::faults::leaders::Leaders;
 use crate::faults::size::Size;
 use crate::faults::size::seconds;
@@ -28,7 +29,7 @@ async fn f14_the_leader_is_cut_off_from_the_others() {
     isolate(&field, leader);
     field.hit(leader).await;
     field.witness.leader_other_than(field.numbers[leader]).await;
-    let gap = SystemClock.elapsed() - began;
+    let gap = since(began);
     pause(seconds(12, 60).saturating_sub(gap)).await;
     for link in &field.peers {
         link.cut(Cut::Nobody);
@@ -69,7 +70,7 @@ async fn f16_the_leader_loses_its_database() {
     })
     .await;
     field.witness.leader_other_than(field.numbers[leader]).await;
-    let gap = SystemClock.elapsed() - began;
+    let gap = since(began);
     pause(seconds(15, 60).saturating_sub(gap)).await;
     field.wires[leader].cut(Cut::Nobody);
     field.nodes[leader].ready().await;

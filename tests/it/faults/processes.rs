@@ -14,10 +14,12 @@ use crate::faults::field::busy_moment;
 use crate::faults::field::load_is_on;
 use crate::faults::field::name;
 use crate::faults::field::pause;
+use crate::faults::field::since;
 use crate::faults::leaders::Leaders;
 use crate::faults::size::Size;
 use crate::faults::size::choose;
 use crate::faults::size::seconds;
+use crate::faults::verdict::Arrival;
 use crate::faults::verdict::Verdict;
 use crate::harness::now;
 
@@ -63,10 +65,8 @@ async fn f2_nodes_are_killed() {
 /// long one.
 fn assert_killed(verdict: &Verdict) {
     verdict.assert_exact();
-    assert!(
-        verdict.excused * 200 <= verdict.promised,
-        "more than 0.5 %: {verdict}"
-    );
+    let most = choose(verdict.in_flight, verdict.promised / 200);
+    assert!(verdict.excused <= most, "more than {most} excused: {verdict}");
     verdict.assert_late(TimeDelta::seconds(20), TimeDelta::seconds(45));
 }
 
@@ -84,7 +84,7 @@ async fn f3_the_leader_is_killed() {
         field.nodes[leader].kill();
         field.hit(leader).await;
         field.witness.leader_other_than(field.numbers[leader]).await;
-        let gap = SystemClock.elapsed() - began;
+        let gap = since(began);
         gaps.push(gap);
         pause(AWAY.saturating_sub(gap)).await;
         field.nodes[leader].launch_again();
@@ -104,7 +104,19 @@ async fn f3_the_leader_is_killed() {
 /// One node stood still.
 struct Freeze {
     name: String,
+    began: DateTime<Utc>,
     ended: DateTime<Utc>,
+}
+
+impl Freeze {
+    /// Whether the later message was begun after it, by the node that stood still, although another had sent the earlier
+    /// one meanwhile.
+    fn explains(&self, earlier: &Arrival, later: &Arrival) -> bool {
+        later.from == self.name
+            && later.began >= self.ended
+            && earlier.from != self.name
+            && (self.began..self.ended).contains(&earlier.at)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,13 +136,14 @@ async fn f17_a_node_stands_still() {
             0 => field.leader().await,
             _ => any_node(),
         };
+        let began = now();
         field.freeze(node, seconds(12, 40)).await;
         let (name, ended) = (name(node), now());
-        freezes.push(Freeze { name, ended });
+        freezes.push(Freeze { name, began, ended });
         pause(Duration::from_secs(3)).await;
     }
     let verdict = field.judge(load).await;
-    let started = started_after_takeover(&field, &freezes);
+    let started = started_after_takeover(&field.arrivals(), &freezes);
     println!(
         "F17 | {} times, {started} started on a lost claim | {verdict}",
         freezes.len()
@@ -140,19 +153,15 @@ async fn f17_a_node_stands_still() {
     assert!(freezes.len() >= 2, "{} times", freezes.len());
 }
 
-/// Dialogues of what stood still at a freeze, begun after it ended although another node had delivered it.
-fn started_after_takeover(field: &Field, freezes: &[Freeze]) -> usize {
-    let arrivals = field.arrivals();
-    let again = arrivals.iter().filter(|late| {
-        let fenced = freezes
-            .iter()
-            .any(|freeze| freeze.name == late.from && late.began >= freeze.ended);
-        fenced
-            && arrivals.iter().any(|earlier| {
-                earlier.trigger == late.trigger && earlier.from != late.from && earlier.at < late.began
-            })
-    });
-    again.map(|late| &late.trigger).collect::<HashSet<_>>().len()
+/// Triggers that a node sent once more when it went on, after another had sent them.
+fn started_after_takeover(arrivals: &[Arrival], freezes: &[Freeze]) -> usize {
+    let twice = |later: &&Arrival| {
+        arrivals.iter().any(|earlier| {
+            earlier.trigger == later.trigger && freezes.iter().any(|freeze| freeze.explains(earlier, later))
+        })
+    };
+    let started = arrivals.iter().filter(twice).map(|later| &later.trigger);
+    started.collect::<HashSet<_>>().len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -165,7 +174,7 @@ async fn f25_nodes_are_asked_to_stop_in_turn() {
         busy_moment().await;
         let began = SystemClock.elapsed();
         let status = field.nodes[node].terminate().await;
-        longest = longest.max(SystemClock.elapsed() - began);
+        longest = longest.max(since(began));
         assert!(status.success(), "{status}");
         field.nodes[node].start_again().await;
         pause(seconds(3, 30)).await;

@@ -110,8 +110,8 @@ impl Verdict {
         let (same, other): (Vec<&Arrival>, Vec<&Arrival>) = arrived
             .iter()
             .partition(|arrival| arrival.trigger == first.trigger);
-        let excuses = faults.iter().filter(|fault| fault.excuses(&first.trigger, &same));
-        let excused = excuses.count().min(same.len() - 1);
+        let hits = faults.iter().filter(|fault| fault.excuses(&first.trigger, &same));
+        let excused = hits.count().min(same.len() - 1);
         self.excused += excused;
         self.unexcused += same.len() - 1 - excused + other.len();
     }
