@@ -123,7 +123,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Looks ahead until `stop`; the first time after `initial_delay`.
+    /// Looks ahead until `stop`; the first time after `initial_delay`, unless other nodes live.
     pub async fn plan(&self, planner: &Planner, initial_delay: Duration, stop: &CancellationToken) {
         let starts_at = self.clock.elapsed().saturating_add(initial_delay);
         let mut pause = initial_delay;
@@ -137,13 +137,13 @@ impl Worker {
                 () = stop.cancelled() => return,
                 // The earliest of what is left is near.
                 () = self.clock.sleep(pause) => {}
-                // A node that comes to lead looks at once, unless it has only just started.
+                // A node that comes to lead looks at once, unless it has only just started and is alone.
                 () = self.leadership.differs(held) => looks_at_all = Duration::ZERO,
                 () = self.nudge.notified() => looks_at_all = Duration::ZERO,
                 Ok(()) = reloaded.changed() => looks_at_all = Duration::ZERO,
             }
             pause = starts_at.saturating_sub(self.clock.elapsed());
-            if !pause.is_zero() {
+            if !pause.is_zero() && !self.follows_others() {
                 continue;
             }
             pause = self.rounds.borrow().period;
@@ -155,6 +155,12 @@ impl Worker {
                 pause = self.plan_once(planner).await;
             }
         }
+    }
+
+    /// Whether other nodes live: then the work goes on where it was, and waits for no start.
+    fn follows_others(&self) -> bool {
+        let living = self.seat.living.borrow();
+        living.iter().any(|living| living.session != self.session)
     }
 
     /// Looks up what this session holds, just before it is due, until `stop`.

@@ -119,6 +119,9 @@ impl Time {
 pub struct Options {
     /// How long a caller waits for a connection.
     pub acquire_timeout: Duration,
+    /// How long work may take as a whole: so late its connection is taken for lost without a word, and given up. Longer
+    /// than a lock is waited for.
+    pub silence: Duration,
     /// Connections at the most.
     pub connections: u32,
     /// Whose clock judges claims.
@@ -129,6 +132,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             acquire_timeout: Duration::from_secs(10),
+            silence: Duration::from_secs(15),
             connections: 10,
             time: Time::Database,
         }
@@ -138,11 +142,14 @@ impl Default for Options {
 /// The store in a PostgreSQL database.
 pub struct PostgresStore {
     pool: PgPool,
+    silence: Duration,
     time: Time,
     /// What each transaction shows, where it is a leader's.
     fence: Option<Fence>,
     /// How often work was interrupted and repeated.
     repeats: Arc<AtomicU64>,
+    /// When a connection was last found silent, in milliseconds of the boot-time clock: older ones are given up as well.
+    silent_at: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -162,18 +169,26 @@ impl PostgresStore {
     /// cannot be reached.
     pub async fn open(url: &str, options: Options) -> Result<Self, StoreError> {
         let connect = open::connection(url)?;
+        let silent_at = Arc::new(AtomicU64::new(0));
+        let suspected = Arc::clone(&silent_at);
         let pool = PgPoolOptions::new()
             .max_connections(options.connections.max(1))
             .acquire_timeout(options.acquire_timeout)
             .test_before_acquire(false)
+            .before_acquire(move |_, connection| {
+                let trusted = transaction::is_trusted(connection.age, suspected.load(Ordering::Relaxed));
+                Box::pin(async move { trusted })
+            })
             .connect_lazy_with(connect.clone().options(open::SESSION));
         let opened = open::migrate(&connect).await;
         opened.map_err(|error| open::about(&connect, error))?;
         Ok(Self {
             pool,
+            silence: options.silence,
             time: options.time,
             fence: None,
             repeats: Arc::default(),
+            silent_at,
         })
     }
 
@@ -428,9 +443,11 @@ impl Store for PostgresStore {
     fn fenced(self: Arc<Self>, fence: Option<Fence>) -> Arc<dyn Store> {
         Arc::new(Self {
             pool: self.pool.clone(),
+            silence: self.silence,
             time: self.time.clone(),
             fence,
             repeats: Arc::clone(&self.repeats),
+            silent_at: Arc::clone(&self.silent_at),
         })
     }
 

@@ -27,14 +27,20 @@ macro_rules! repeating {
     ($store:expr, |$conn:ident| $work:expr) => {{
         let mut tries = $crate::store::postgres::transaction::Tries::new(&$store.repeats);
         loop {
+            let mut lent = $store.connection(&tries).await?;
             let done = async {
-                let mut lent = $store.connection(&tries).await?;
                 let $conn: &mut PgConnection = &mut lent;
                 $work
             };
-            match done.await {
-                Err(StoreError::Interrupted(cause)) => tries.again(cause).await?,
-                done => break done,
+            let done = tokio::time::timeout($store.silence, done).await;
+            match done {
+                Ok(Err(StoreError::Interrupted(cause))) => tries.again(cause).await?,
+                Ok(done) => break done,
+                Err(_) => {
+                    drop(lent.detach());
+                    $store.suspect();
+                    tries.again("the database says nothing".to_owned()).await?;
+                }
             }
         }
     }};
@@ -68,7 +74,26 @@ macro_rules! in_snapshot {
     };
 }
 
+/// Whether a connection of that age is newer than the last one that was found silent. What cuts one off without a word cuts
+/// off the others as well.
+pub fn is_trusted(age: Duration, silent_at: u64) -> Result<bool, sqlx::Error> {
+    let opened_at = SystemClock.elapsed().saturating_sub(age);
+    if silent_at == 0 || opened_at > Duration::from_millis(silent_at) {
+        return Ok(true);
+    }
+    // An error closes it without waiting for the other side.
+    Err(sqlx::Error::Protocol(
+        "it may be as silent as the one before".to_owned(),
+    ))
+}
+
 impl PostgresStore {
+    /// Notes that a connection is silent.
+    pub(super) fn suspect(&self) {
+        let now = u64::try_from(SystemClock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.silent_at.store(now, Ordering::Relaxed);
+    }
+
     /// A connection. Where one was interrupted, the others may have been lost with it, or remember plans that are no
     /// longer good: then one that answers, and remembers none.
     pub(super) async fn connection(&self, tries: &Tries<'_>) -> Result<PoolConnection<Postgres>, StoreError> {

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use carillon::clock::Clock;
+use carillon::clock::SystemClock;
 use carillon::store::Candidate;
 use carillon::store::Judge;
 use carillon::store::Settled;
@@ -26,6 +27,7 @@ use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::store::Base;
@@ -48,6 +50,8 @@ const SOCKET: &str = ".s.PGSQL.5432";
 struct Lossy {
     store: PostgresStore,
     loses: Arc<AtomicBool>,
+    /// Connections of before it changes say nothing any more.
+    silence: watch::Sender<()>,
     _relays: JoinSet<()>,
     _folder: TempDir,
 }
@@ -61,16 +65,27 @@ impl Lossy {
         let loses = Arc::new(AtomicBool::new(false));
         let mut relays = JoinSet::new();
         let losing = Arc::clone(&loses);
+        let silence = watch::Sender::new(());
+        let falls_silent = silence.clone();
         relays.spawn(async move {
             let mut relays = JoinSet::new();
             loop {
-                let (client, _) = listener.accept().await.expect("it listens");
-                let server = UnixStream::connect(&server).await.expect("it answers");
-                relays.spawn(relay(client, server, Arc::clone(&losing)));
+                let (mut client, _) = listener.accept().await.expect("it listens");
+                let mut server = UnixStream::connect(&server).await.expect("it answers");
+                let mut silent = falls_silent.subscribe();
+                let losing = Arc::clone(&losing);
+                relays.spawn(async move {
+                    tokio::select! {
+                        () = relay(&mut client, &mut server, losing) => {}
+                        // Both ends stay open.
+                        _ = silent.changed() => std::future::pending().await,
+                    }
+                });
             }
         });
         let options = Options {
             time: Time::Given(Arc::clone(&stage.clock) as Arc<dyn Clock>),
+            silence: Duration::from_millis(500),
             ..Options::default()
         };
         let url = format!("{database}?host={}", folder.path().display());
@@ -78,6 +93,7 @@ impl Lossy {
         Self {
             store: store.expect("it opens"),
             loses,
+            silence,
             _relays: relays,
             _folder: folder,
         }
@@ -92,7 +108,7 @@ impl Lossy {
 }
 
 /// Passes on what both say, until an answer to a commit is to be lost.
-async fn relay(mut client: UnixStream, mut server: UnixStream, loses: Arc<AtomicBool>) {
+async fn relay(client: &mut UnixStream, server: &mut UnixStream, loses: Arc<AtomicBool>) {
     let (mut question, mut answer) = (vec![0; 65_536], vec![0; 65_536]);
     loop {
         let passed = tokio::select! {
@@ -128,6 +144,28 @@ fn counting(asked: &Arc<AtomicU32>) -> impl Judge + use<> {
         asked.fetch_add(1, Ordering::SeqCst);
         send().judge(candidate, minute(0))
     })
+}
+
+#[tokio::test]
+async fn connections_that_fall_silent_are_given_up_together() {
+    let stage = Stage::on(&Base::postgres().await).await;
+    let lossy = Lossy::before(&stage).await;
+    let asks = || lossy.store.living(Duration::from_secs(5));
+    // As many connections as the store may have.
+    let (first, second, third) = tokio::join!(asks(), asks(), asks());
+    assert!(first.is_ok() && second.is_ok() && third.is_ok());
+
+    lossy.silence.send_replace(());
+
+    let began = SystemClock.elapsed();
+    stage.plan("e", &[new("e", 0)]).await;
+    let claimed = lossy.store.claim_due(stage.session, minute(9), None, 10).await;
+    assert_eq!(claimed.expect("it found another way").len(), 1);
+    let (first, second) = tokio::join!(asks(), asks());
+    assert!(first.is_ok() && second.is_ok());
+    let took = SystemClock.elapsed().saturating_sub(began);
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(lossy.store.repeats() >= 1);
 }
 
 #[tokio::test]
