@@ -326,7 +326,7 @@ fn a_flaw_in_words_is_named_with_file_line_and_message() {
         assert!(error.contains("de.ftl") || error.contains("`de`"), "{error}");
     }
     assert!(error_of("de_AT.ftl", "").contains("name it de-AT.ftl"));
-    assert!(error_of("german-language.ftl", "").contains("is no language tag"));
+    assert!(error_of("deutsch 2.ftl", "").contains("is no language tag"));
 }
 
 #[test]
