@@ -58,13 +58,9 @@ impl Scene {
     /// Nodes that tell the relay these names.
     pub async fn of_named(names: &[&str]) -> Self {
         let scene = Self::with(|database, relay| {
-            let named = |name: &&str| {
-                home(database, relay).with(
-                    "CHANNELS__EMAIL__SMTP__HELLO_NAME",
-                    &format!("{name}.example.org"),
-                )
-            };
-            names.iter().map(named).collect()
+            let hello = "CHANNELS__EMAIL__SMTP__HELLO_NAME";
+            let home_of = |name: &&str| home(database, relay).with(hello, &format!("{name}.example.org"));
+            names.iter().map(home_of).collect()
         })
         .await;
         scene.settled(names.len()).await;

@@ -88,16 +88,12 @@ struct Call {
 impl Call {
     async fn carry(self, caller: TcpStream, port: u16) -> std::io::Result<()> {
         self.passable().await;
-        let called = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        let node = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         caller.set_nodelay(true)?;
-        called.set_nodelay(true)?;
+        node.set_nodelay(true)?;
         let (from_caller, to_caller) = caller.into_split();
-        let (from_called, to_called) = called.into_split();
-        tokio::try_join!(
-            self.pump(from_caller, to_called),
-            self.pump(from_called, to_caller)
-        )
-        .map(drop)
+        let (from_node, to_node) = node.into_split();
+        tokio::try_join!(self.pump(from_caller, to_node), self.pump(from_node, to_caller)).map(drop)
     }
 
     async fn pump(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> std::io::Result<()> {
