@@ -151,13 +151,14 @@ fn a_node_that_stands_still_is_restarted_and_no_other() {
     for (answer, is_restarted) in [
         (Some("200 OK"), false),
         (Some("503 Service Unavailable"), true),
+        (Some(""), false),
         (None, false),
     ] {
         assert_eq!(restarts(&text(service), answer), is_restarted, "{answer:?}");
     }
 }
 
-/// Whether the unit has a node restarted that gives this answer, or that does not listen.
+/// Whether the unit has a node restarted that answers with this status, that hangs up, or that does not listen.
 fn restarts(unit: &str, answer: Option<&'static str>) -> bool {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -167,7 +168,9 @@ fn restarts(unit: &str, answer: Option<&'static str>) -> bool {
             let mut asked = [0; 16];
             stream.read_exact(&mut asked).unwrap();
             assert_eq!(&asked, b"GET /livez HTTP/");
-            write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
+            if !status.is_empty() {
+                write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
+            }
         })
     });
     let folder = tempfile::tempdir().unwrap();
