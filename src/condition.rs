@@ -77,7 +77,7 @@ impl Led {
 }
 
 const MAJORITY: &str = "more than half of the voters must run and reach each other at cluster.listen or cluster.advertise; \
-                        `carillon cluster status` shows them";
+                        `carillon cluster status --config FILE` shows them to whoever may read http.token_file";
 
 #[cfg(test)]
 mod tests {

@@ -115,7 +115,7 @@ metrics! {
     build_info: GaugeVec = "build_info" ["version", "tzdata"] &[];
     /// Firings stepped over while nobody was there to send them.
     missed: IntCounter = "missed_total" [] &[];
-    /// Triggers that wait since their owner got as many messages as the limit of the channel allows.
+    /// How often a trigger had to wait since its owner got as many messages as the limit of the channel allows.
     deferred: IntCounterVec = "deferred_total" ["channel"] &[];
     /// Transactions and reads that the database interrupted, or that lost their connection, and that were done again.
     store_repeats: IntCounter = "store_repeats_total" [] &[];

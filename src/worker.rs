@@ -1,5 +1,7 @@
 //! The loops that drive planner and janitor: on a period, on nudges, and when the earliest free trigger comes near.
 //!
+//! Beside them the loops that tell of this node: its heartbeat, its clock against the database's, and whether somebody leads.
+//!
 //! A nudge says "look", never what to look at, so that a lost one costs no more than the wait for the next period.
 
 use std::sync::Arc;

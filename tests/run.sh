@@ -12,6 +12,7 @@ need() {
 need smtp-sink postfix
 need postfix postfix
 need promtool prometheus
+need systemd-analyze systemd
 need curl curl
 [ -n "$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null)" ] || {
     echo 'tests/run.sh: PostgreSQL is missing: apt-get install postgresql' >&2

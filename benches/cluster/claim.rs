@@ -1,4 +1,5 @@
-//! The leader's look at a large table.
+//! The two statements of the leader's look at a large table: claim what is due, and see when the next is. The look itself asks
+//! who lives besides, and shares what is due among them in smaller pages.
 
 use std::time::Duration;
 

@@ -17,10 +17,10 @@ pub async fn measure() {
     let mut alone = Vec::new();
     for _ in 0..TIMES.1 {
         let own = server.database().await;
-        let node = nodes::home(&own).start().await;
+        let node = nodes::home(&own).launch();
         alone.push(nodes::until_one_leads(std::slice::from_ref(&node)).await);
     }
-    print("a node that is alone is ready: leads after", alone);
+    print("a node that is alone starts: leads after", alone);
     let mut cluster = nodes::cluster(&database, 3).await;
     let mut crashes = Vec::new();
     for _ in 0..TIMES.0 {

@@ -30,7 +30,7 @@ pub async fn measure() {
     );
 }
 
-/// Clock ticks that this process and all its children, the nodes and the server, took so far.
+/// Clock ticks that the children of this process took so far, the nodes and the server, and theirs. This process is left out.
 fn processor() -> u64 {
     let own = std::process::id();
     let processes = fs::read_dir("/proc").expect("Linux tells of processes");

@@ -1,7 +1,8 @@
 //! What a cluster costs and how fast it heals: `cargo bench --bench cluster`, or one part of it:
 //! `cargo bench --bench cluster -- failover`. Each part prints what it measured, beside something measured in the same run.
 //!
-//! - `claim`: the leader's look at 10,000,000 owed triggers of which 1,000 are due, beside the same look at 10,000.
+//! - `claim`: the two statements of the leader's look, at 10,000,000 owed triggers of which 1,000 are due, beside the same at
+//!   10,000.
 //! - `failover`: three real nodes with the default pace; kill -9 of the leader, twenty times, until another leads; SIGTERM
 //!   likewise; and how soon a node that is alone leads after its start.
 //! - `idle`: what three nodes with nothing to do take of the processor and the network in a minute. Run nothing else on

@@ -7,7 +7,6 @@ use carillon::clock::SystemClock;
 use serde_json::Value;
 
 use crate::harness::client::client_builder;
-use crate::harness::free_port;
 use crate::harness::node::Home;
 use crate::harness::node::Node;
 
@@ -16,11 +15,7 @@ const PACE: Duration = Duration::from_millis(5);
 
 /// A node that is to join the cluster of this database.
 pub fn home(database: &str) -> Home {
-    let home = Home::new();
-    let folder = home.folder().join("cluster").display().to_string();
-    home.with("STORE__URL", database)
-        .with("CLUSTER__LISTEN", &format!("127.0.0.1:{}", free_port()))
-        .with("CLUSTER__DATA_DIR", &folder)
+    Home::new().in_cluster(database)
 }
 
 /// So many nodes that are ready and know each other.

@@ -40,8 +40,8 @@ use tempfile::TempDir;
 
 use crate::Base;
 use crate::harness::postgres::Postgres;
+use crate::harness::smtp_sink::SmtpSink;
 use crate::relay::NothingChannel;
-use crate::relay::SmtpSink;
 use crate::relay::Way;
 
 /// People among whom the events are spread.
@@ -75,7 +75,7 @@ impl BenchNode {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let sink = match way {
             Way::Nothing => None,
-            Way::SmtpSink => Some(SmtpSink::start().await),
+            Way::SmtpSink => Some(SmtpSink::start(&[]).await),
         };
         let settings = settings(sink.as_ref());
         let channel: Arc<dyn Channel> = match settings.smtp.clone() {

@@ -179,8 +179,10 @@ struct Node {
 
 impl Node {
     fn new(arguments: &Arguments, settings: &Settings) -> anyhow::Result<Self> {
-        let url = arguments.url.clone();
-        let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.http.listen)));
+        let url = match &arguments.url {
+            Some(url) => address(url)?,
+            None => format!("http://{}", reachable(settings.http.listen)),
+        };
         let token = match &arguments.token_file {
             Some(path) => Some(token(path)?),
             None => settings.http.token.clone(),
@@ -192,11 +194,7 @@ impl Node {
             .connect_timeout(CONNECT)
             .timeout(PATIENCE)
             .build()?;
-        Ok(Self {
-            url: url.trim_end_matches('/').to_owned(),
-            token,
-            client,
-        })
+        Ok(Self { url, token, client })
     }
 
     /// Asks for a path. The answer to what has none is null.
@@ -217,8 +215,8 @@ impl Node {
         let detail = detail.unwrap_or("it does not say why: is it a node of Carillon?");
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => bail!(
-                "the node at {url} refuses ({detail}): name the file that holds its token with --token-file, or in \
-                 http.token_file"
+                "the node at {url} refuses ({detail}): name the file that holds its token with --token-file, or with \
+                 --config a configuration whose http.token_file does"
             ),
             _ => bail!("the node at {url} answers {}: {detail}", status.as_u16()),
         }
@@ -240,9 +238,29 @@ fn silent(url: &str, error: &reqwest::Error) -> anyhow::Error {
 }
 
 fn token(path: &Path) -> anyhow::Result<SecretString> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the token in `{}`", path.display()))?;
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| {
+        format!("cannot read the token in `{shown}`: check the path of --token-file and who may read it")
+    })?;
+    if text.trim().is_empty() {
+        bail!("`{shown}` of --token-file is empty: write the token into it");
+    }
     Ok(SecretString::from(text.trim()))
+}
+
+/// Where paths are added to. It is said in complaints, so it must hold no password.
+fn address(url: &str) -> anyhow::Result<String> {
+    let cure = "name the node with --url as in http://node1.example.org:8085";
+    let Ok(parsed) = reqwest::Url::parse(url) else {
+        bail!("what --url says is no URL: {cure}");
+    };
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        bail!("what --url says holds a name or a password, which nodes do not ask for: {cure}");
+    }
+    if !matches!(parsed.scheme(), "http" | "https") {
+        bail!("what --url says begins with `{}:`: {cure}", parsed.scheme());
+    }
+    Ok(url.trim_end_matches('/').to_owned())
 }
 
 /// Who listens everywhere is on this machine, too.
@@ -290,6 +308,24 @@ NODE  ADDRESS             ROLE     LIVES          HOLDS
   13  [2001:db8::1]:8086  learner  ?                  -
 "
         );
+    }
+
+    #[test]
+    fn an_address_is_http_and_holds_no_password() {
+        assert_eq!(address("https://node1:8085/").unwrap(), "https://node1:8085");
+        for (wrong, told) in [
+            ("http://anna:t0ps3cret@node1:8085", "a name or a password"),
+            ("http://t0ps3cret@node1:8085", "a name or a password"),
+            ("node1:8085", "begins with `node1:`"),
+            ("//t0ps3cret@node1", "is no URL"),
+        ] {
+            let complaint = address(wrong).unwrap_err().to_string();
+            assert!(
+                complaint.contains(told) && complaint.contains("http://node1"),
+                "{complaint}"
+            );
+            assert!(!complaint.contains("t0ps3cret"), "{complaint}");
+        }
     }
 
     #[test]

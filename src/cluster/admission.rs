@@ -30,6 +30,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// The longest one.
 const LONGEST: Duration = Duration::from_secs(2);
 
+/// How often the log says why this node is still not let in.
+const REMINDER: Duration = Duration::from_mins(1);
+
 /// How often a removal is tried: a leader may have to be followed by another, or a change to end.
 const REMOVALS: u32 = 5;
 
@@ -47,13 +50,15 @@ impl Member {
     /// Asks to be let in, or to be what it should be, until it is.
     pub(super) async fn be_let_in(self: Arc<Self>) {
         let mut pause = ASK_AGAIN;
-        let mut told = String::new();
+        let mut told = None;
         while !self.is_in_place() {
             if let Err(reason) = self.apply().await {
                 // An election, or another who is being let in, takes a while; what lasts longer is worth a word.
-                if pause == LONGEST && reason != told {
+                let now = self.clock.elapsed();
+                let is_news = told.is_none_or(|told| now.saturating_sub(told) >= REMINDER);
+                if pause == LONGEST && is_news {
                     tracing::warn!(reason, "not let into the cluster; asking again");
-                    told = reason;
+                    told = Some(now);
                 }
             }
             if self.is_in_place() {

@@ -95,7 +95,8 @@ pub trait Judge: Send + Sync {
     }
 }
 
-/// What a fire-check did with the claims it was given. Those in no list belong to somebody else by now.
+/// What a fire-check did with the claims it was given. Those in no list belong to somebody else by now, or
+/// wait for a slot since a try whose answer was lost.
 #[derive(Debug, Clone, Default)]
 pub struct FireCheck {
     /// Now `sending` under the token: to be sent.

@@ -1,8 +1,10 @@
-//! What is in `deploy/`, checked by whatever reads it: our own configuration, `promtool`, `systemd-analyze` where there is
-//! one. There is no container engine here, so the compose file is held against our configuration and against itself.
+//! What is in `deploy/`, checked by whatever reads it: our own configuration, `promtool`, `systemd-analyze`. There is no container engine here, so the compose file is held against our configuration and against itself.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
+use std::io::Write;
+use std::net::TcpListener;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
@@ -66,9 +68,13 @@ fn alerts_are_right_and_fire_when_they_should() {
         .collect();
     assert!(names.len() > 10, "{names:?}");
     for name in names {
-        let is_tested =
-            ["alertname=\"{}\"", "alertname: {}\n"].map(|form| tests.contains(&form.replace("{}", name)));
-        assert!(is_tested.contains(&true), "no test has `{name}` fire");
+        let asked = format!("alertname=\"{name}\"");
+        let expects = |line: &str| line.contains(&asked) && line.contains("value: 1");
+        let is_spelt_out = |test: &str| test.starts_with(&format!("{name}\n")) && test.contains("exp_labels");
+        assert!(
+            tests.lines().any(expects) || tests.split("- alertname: ").any(is_spelt_out),
+            "no test has `{name}` fire"
+        );
     }
 }
 
@@ -113,9 +119,7 @@ fn the_unit_is_hardened_and_gives_a_node_the_time_to_finish() {
     );
     assert!(number("LimitNOFILE") >= 2_000);
 
-    let Ok(analyze) = which("systemd-analyze") else {
-        return;
-    };
+    let analyze = program("systemd-analyze", "systemd");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("carillon.service");
     let here = unit.replace("/usr/local/bin/carillon", env!("CARGO_BIN_EXE_carillon"));
@@ -131,12 +135,65 @@ fn the_unit_is_hardened_and_gives_a_node_the_time_to_finish() {
     }
 }
 
-fn which(name: &str) -> Result<PathBuf, std::env::VarError> {
-    let path = std::env::var("PATH")?;
-    let mut candidates = path.split(':').map(|folder| Path::new(folder).join(name));
-    candidates
-        .find(|it| it.is_file())
-        .ok_or(std::env::VarError::NotPresent)
+#[test]
+fn a_node_that_stands_still_is_restarted_and_no_other() {
+    let analyze = program("systemd-analyze", "systemd");
+    let (service, timer) = ("carillon-alive.service", "carillon-alive.timer");
+    let verified = Command::new(analyze)
+        .arg("verify")
+        .args([service, timer].map(deploy))
+        .output()
+        .expect("it can be run");
+    assert!(
+        verified.status.success() && verified.stderr.is_empty(),
+        "{verified:?}"
+    );
+    for (answer, is_restarted) in [
+        (Some("200 OK"), false),
+        (Some("503 Service Unavailable"), true),
+        (Some(""), false),
+        (None, false),
+    ] {
+        assert_eq!(restarts(&text(service), answer), is_restarted, "{answer:?}");
+    }
+}
+
+/// Whether the unit has a node restarted that answers with this status, that hangs up, or that does not listen.
+fn restarts(unit: &str, answer: Option<&'static str>) -> bool {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let answering = answer.map(|status| {
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = [0; 16];
+            stream.read_exact(&mut asked).unwrap();
+            assert_eq!(&asked, b"GET /livez HTTP/");
+            if !status.is_empty() {
+                write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
+            }
+        })
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let command = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart=/bin/sh -c '"));
+    let command = command
+        .and_then(|it| it.strip_suffix('\''))
+        .expect("it is one command of a shell");
+    let command = command.replace("$$", "$").replace("127.0.0.1:8085", &address);
+    let ended = Command::new("/bin/sh")
+        .args([
+            "-c",
+            &format!("systemctl() {{ echo \"$@\" > asked; }}; {command}"),
+        ])
+        .current_dir(folder.path())
+        .status();
+    assert!(ended.unwrap().success());
+    if let Some(answering) = answering {
+        answering.join().unwrap();
+    }
+    let asked = fs::read_to_string(folder.path().join("asked"));
+    asked.is_ok_and(|asked| asked == "try-restart carillon.service\n")
 }
 
 #[test]
@@ -171,6 +228,11 @@ fn the_composed_nodes_are_three_of_one_cluster() {
     assert_eq!(advertised.len(), 3);
     assert_eq!(services.len(), 4, "and PostgreSQL");
     let common = &compose["x-node"];
+    let builds = services
+        .values()
+        .filter(|service| !service["build"].is_badvalue());
+    assert_eq!(builds.count(), 1, "the nodes share an image");
+    assert!(common["build"].is_badvalue(), "the nodes share an image");
     let check = common["healthcheck"]["test"].as_vec().expect("health is checked");
     assert!(
         check
@@ -207,6 +269,7 @@ fn the_image_is_built_from_pinned_ones_and_is_nobody() {
     let images: Vec<&str> = from.map(|it| it.split(' ').next().unwrap()).collect();
     assert_eq!(images.len(), 2, "{images:?}");
     images.into_iter().for_each(assert_pinned);
+    assert!(file.contains("groupadd --system --gid 10001 "));
     assert!(file.contains("\nUSER 10001:10001\n"));
     assert!(file.contains("http://127.0.0.1:8085/readyz"));
 }

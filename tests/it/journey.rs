@@ -16,6 +16,7 @@ use crate::harness::postfix::Postfix;
 use crate::harness::sink::Mail;
 use crate::harness::sink::Manners;
 use crate::harness::sink::Sink;
+use crate::harness::smtp_sink::KEEP;
 use crate::harness::smtp_sink::SmtpSink;
 use crate::harness::whole_second_in;
 
@@ -71,7 +72,7 @@ async fn an_alarm_becomes_one_mail_at_its_instant() {
 
 #[tokio::test]
 async fn smtp_sink_takes_it_too() {
-    let sink = SmtpSink::start(&[]).await;
+    let sink = SmtpSink::start(&KEEP).await;
     let node = Home::new().with_relay(sink.port).start_with_owner().await;
     let event = Calendar::far_away("budget@example.org").alarm_at(whole_second_in(2));
 

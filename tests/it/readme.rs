@@ -90,7 +90,11 @@ async fn three_nodes_on_one_machine_outlive_the_one_that_leads() {
     let home = Home::new();
     let section = "### From one node to three";
     let tens = free_tens();
-    let commands = [block(section, "sh"), block("it is sent all the same:", "sh")];
+    let commands = [
+        block(section, "sh"),
+        block("it is sent all the same", "sh"),
+        block("hold:", "sh"),
+    ];
     let commands = commands
         .join("\n")
         .replace("cargo build --release\n", "")
@@ -103,19 +107,22 @@ async fn three_nodes_on_one_machine_outlive_the_one_that_leads() {
     let ended = run(&home, &format!("DATABASE='{database}'\n{ends}\n{commands}")).await;
 
     let said = said(&ended);
-    assert_eq!(said.matches("ready\n").count(), 3, "{said}");
+    assert_eq!(said.matches("ready\n").count(), 4, "{said}");
     assert!(said.contains("\"subject\":\"Reminder: Supper"), "{said}");
     assert!(said.contains(" is no member any more\n"), "{said}");
     let (before, after) = said.split_once("no member any more").expect("it was just found");
     assert!(before.contains("  leader  "), "{said}");
-    let roles = ["  leader  ", "  voter  "].map(|role| after.matches(role).count());
-    assert_eq!(roles, [1, 1], "{said}");
+    let (two, three) = after.split_once("ready\n").expect("the new one is let in");
+    let roles = |text: &str| ["  leader  ", "  voter  "].map(|role| text.matches(role).count());
+    assert_eq!((roles(two), roles(three)), ([1, 1], [1, 2]), "{said}");
+    let log = fs::read_to_string(home.folder().join("node4.log")).expect("it ran here");
+    assert!(log.contains("session ended"), "{log}");
 }
 
 /// All but the last digit of ports that nobody listens on, of which the README gives the last; the next ten are free, too.
 fn free_tens() -> u16 {
     let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    let both = |tens: u16| (1..=3).all(|digit| free(tens * 10 + digit) && free(tens * 10 + 10 + digit));
+    let both = |tens: u16| (1..=4).all(|digit| free(tens * 10 + digit) && free(tens * 10 + 10 + digit));
     let mut tens = std::iter::repeat_with(|| free_port() / 10).take(100);
     tens.find(|tens| both(*tens)).expect("loopback has free ports")
 }

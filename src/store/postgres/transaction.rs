@@ -136,7 +136,8 @@ impl<'a> Tries<'a> {
             return Err(StoreError::Unavailable(cause));
         }
         self.repeats.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(
+        // Counted, and no more: whoever asked handles the failure, if it comes to that, and says so once.
+        tracing::debug!(
             cause,
             attempt = self.made,
             "the store was interrupted and does it again"

@@ -4,7 +4,8 @@
 //! [`postgres`], and talk through a [`link`] where one is to be cut.
 //!
 //! The rules: what a test waits for is a condition with a deadline, never a pause; the oracle is the sink's log; every
-//! process started here is a direct child that ends with the test, also with one that fails.
+//! process started here is a direct child that ends with the test, also with one that fails. Only the fault tests pause,
+//! since they are about what lasts: a load, a cut, a node that stands still.
 
 pub mod api;
 pub mod calendar;

@@ -51,6 +51,14 @@ impl Home {
         self
     }
 
+    /// On a PostgreSQL, with a port for its peers and a place for what it promises them.
+    pub fn in_cluster(self, database: &str) -> Self {
+        let promises = self.folder().join("cluster").display().to_string();
+        self.with("STORE__URL", database)
+            .with("CLUSTER__LISTEN", &format!("127.0.0.1:{}", free_port()))
+            .with("CLUSTER__DATA_DIR", &promises)
+    }
+
     /// With a relay on a loopback port.
     pub fn with_relay(self, port: u16) -> Self {
         self.with("CHANNELS__EMAIL__SMTP__HOST", "127.0.0.1")

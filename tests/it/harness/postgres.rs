@@ -1,8 +1,9 @@
 //! A private PostgreSQL: its own data directory and socket, a port only where one is asked for, a direct child that ends
-//! with the test, and can be ended and started again before. PostgreSQL
-//! refuses to be root, so where the tests are, it is started as the user `postgres` that Debian's package makes.
+//! with the test, and can be ended and started again before. PostgreSQL refuses to be root, so where the tests are, it is
+//! started as the user `postgres` that Debian's package makes.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -87,13 +88,16 @@ impl Postgres {
     /// Ends it at once, and waits until it is gone: SIGQUIT is what `pg_ctl stop -m immediate` sends, and SIGKILL is a
     /// crash. Either way it recovers from its log when it starts again.
     pub fn end(&mut self, signal: Signal) {
+        self.try_end(signal)
+            .expect("a child can be signalled and waited for");
+    }
+
+    fn try_end(&mut self, signal: Signal) -> io::Result<()> {
         let child = &mut self.server.child;
-        if child.try_wait().expect("a child can be asked").is_none() {
-            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            let pid = pid.expect("process ids are small and not zero");
-            rustix::process::kill_process(pid, signal).expect("a child can be signalled");
+        if child.try_wait()?.is_none() {
+            rustix::process::kill_process(Pid::from_child(child), signal)?;
         }
-        child.wait().expect("a child can be waited for");
+        child.wait().map(drop)
     }
 
     /// Starts it again where it was ended. What a killed one left behind may be in its way for a moment.
@@ -144,9 +148,9 @@ impl Postgres {
 }
 
 impl Drop for Postgres {
-    /// Its children included.
+    /// Its children included. A test that fails is panicking already, and a second panic would end all others with it.
     fn drop(&mut self) {
-        self.end(Signal::QUIT);
+        let _ = self.try_end(Signal::QUIT);
     }
 }
 

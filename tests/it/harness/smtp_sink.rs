@@ -14,7 +14,10 @@ use crate::harness::free_port;
 use crate::harness::listens;
 use crate::harness::program;
 
-/// A running `smtp-sink` that writes each message to a file.
+/// Has it write each message to a file.
+pub const KEEP: [&str; 2] = ["-d", "mail."];
+
+/// A running `smtp-sink`.
 #[derive(Debug)]
 pub struct SmtpSink {
     /// Where it listens on loopback.
@@ -24,7 +27,7 @@ pub struct SmtpSink {
 }
 
 impl SmtpSink {
-    /// Starts it with further options, such as `-f RCPT`.
+    /// Starts it with further options: with [`KEEP`], or it throws everything away.
     pub async fn start(options: &[&str]) -> Self {
         let folder = open_folder();
         let port = free_port();
@@ -33,7 +36,7 @@ impl SmtpSink {
             command.args(["-u", "nobody"]);
         }
         command
-            .args(["-h", "sink.test", "-d", "mail."])
+            .args(["-h", "sink.test"])
             .args(options)
             .args([&format!("127.0.0.1:{port}"), "100"])
             .current_dir(folder.path())
@@ -47,7 +50,7 @@ impl SmtpSink {
         }
     }
 
-    /// Waits until so many messages arrived, and returns them, each with the lines that `smtp-sink` puts before it.
+    /// Waits until so many messages arrived that are kept, and returns them, each with the lines that `smtp-sink` puts before it.
     pub async fn mails(&self, count: usize) -> Vec<String> {
         let what = format!("{count} messages in smtp-sink");
         eventually(&what, async || {

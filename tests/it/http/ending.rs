@@ -73,51 +73,39 @@ impl Serving {
 }
 
 /// A server with a request under way: its head was read, and its body is asked for.
-async fn in_mid_request() -> (Edge, Shutdown, TcpStream, JoinHandle<()>) {
-    let edge = Edge::open().await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let shutdown = Shutdown::new();
-    let clock = Arc::new(SystemClock);
-    let answering = serve(listener, edge.router.clone(), LIMITS, clock, shutdown.clone());
-    let serving = tokio::spawn(answering);
-    let mut stream = TcpStream::connect(address).await.unwrap();
+async fn in_mid_request() -> (Serving, TcpStream) {
+    let scene = Serving::with(LIMITS).await;
+    let mut stream = scene.connect().await;
     stream.write_all(HEAD).await.unwrap();
     let mut asked = [0; 25];
     stream.read_exact(&mut asked).await.unwrap();
     assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
-    (edge, shutdown, stream, serving)
+    (scene, stream)
 }
 
 #[tokio::test]
 async fn a_request_under_way_is_finished_before_the_end() {
-    let (_edge, shutdown, mut stream, serving) = in_mid_request().await;
-    shutdown.drain();
+    let (scene, mut stream) = in_mid_request().await;
+    scene.shutdown.drain();
     stream.write_all(b"{}").await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
-    serving.await.unwrap();
+    scene.answering.await.unwrap();
 }
 
 #[tokio::test]
 async fn connections_that_say_nothing_are_closed_and_leave_their_places_to_others() {
-    let edge = Edge::open().await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let shutdown = Shutdown::new();
-    let clock = Arc::new(SystemClock);
-    let answering = serve(listener, edge.router.clone(), LIMITS, clock, shutdown.clone());
-    let serving = tokio::spawn(answering);
+    let scene = Serving::with(LIMITS).await;
     let mut silent = Vec::new();
     for said in ["", "GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: "] {
-        let mut stream = TcpStream::connect(address).await.unwrap();
+        let mut stream = scene.connect().await;
         stream.write_all(said.as_bytes()).await.unwrap();
         silent.push(stream);
     }
 
     // Both places are taken until the two have been silent for too long.
-    let mut caller = TcpStream::connect(address).await.unwrap();
+    let mut caller = scene.connect().await;
     caller
         .write_all(b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
         .await
@@ -130,8 +118,7 @@ async fn connections_that_say_nothing_are_closed_and_leave_their_places_to_other
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).await.unwrap();
     }
-    shutdown.stop();
-    serving.await.unwrap();
+    scene.end().await;
 }
 
 #[tokio::test]
@@ -185,7 +172,6 @@ async fn callers_that_do_not_read_are_left() {
 
 #[tokio::test]
 async fn stopping_waits_for_nobody() {
-    let (_edge, shutdown, _stream, serving) = in_mid_request().await;
-    shutdown.stop();
-    serving.await.unwrap();
+    let (scene, _stream) = in_mid_request().await;
+    scene.end().await;
 }

@@ -89,6 +89,23 @@ async fn who_cannot_be_asked_is_told_why() {
     assert!(silent.contains(&format!("no node answers at {url}")), "{silent}");
     assert!(silent.contains("refused") && silent.contains("--url"), "{silent}");
 
+    let file = home.folder().join("token").display().to_string();
+    let with_token = ["cluster", "status", "--token-file", &file];
+    let missing = complaint(&run(&home, &with_token).await);
+    assert!(
+        missing.contains(&file) && missing.contains("who may read it"),
+        "{missing}"
+    );
+    fs::write(&file, "\n").unwrap();
+    let empty = complaint(&run(&home, &with_token).await);
+    assert!(empty.contains(&file) && empty.contains("is empty"), "{empty}");
+    let password = "http://anna:t0ps3cret@127.0.0.1:1";
+    let refused = complaint(&run(&home, &["cluster", "status", "--url", password]).await);
+    assert!(
+        refused.contains("password") && !refused.contains("t0ps3cret"),
+        "{refused}"
+    );
+
     let alone = home.start().await;
     let told = complaint(&run(&alone.home, &["cluster", "status"]).await);
     assert!(told.contains("this node is alone"), "{told}");
