@@ -77,7 +77,8 @@ impl Led {
 }
 
 const MAJORITY: &str = "more than half of the voters must run and reach each other at cluster.listen or cluster.advertise; \
-                        `carillon cluster status --config FILE` shows them to whoever may read http.token_file";
+                        `carillon cluster status --config FILE` shows them to whoever may read http.token_file; if most have lost their \
+                        cluster.data_dir for good, stop all nodes and use `carillon cluster dissolve`";
 
 #[cfg(test)]
 mod tests {

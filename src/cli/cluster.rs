@@ -1,4 +1,5 @@
-//! `carillon cluster`: asks a running node who is there, and has one struck off that is gone for good.
+//! `carillon cluster`: asks a running node who is there, has one struck off that is gone for good, and lets a new cluster
+//! be founded where most are gone.
 
 use std::fmt::Write;
 use std::io;
@@ -27,9 +28,15 @@ use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::crypto::ring;
 
 use crate::config::Settings;
+use crate::store::Store;
+use crate::store::postgres;
+use crate::store::postgres::PostgresStore;
 
 /// How long a node may take to answer; a removal waits for the others to agree.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A node that has shown no sign of life for so long is stopped.
+const DEAD_AFTER: Duration = Duration::from_secs(10);
 
 /// How long it may take to be reached.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -64,6 +71,10 @@ enum What {
         #[arg(value_name = "ID")]
         id: u64,
     },
+
+    /// Let a new cluster be founded on the database, where most voters have lost their cluster.data_dir for good. All
+    /// nodes must be stopped, and what is left of the directories deleted; the next node that starts founds it
+    Dissolve,
 }
 
 /// The cluster, as a node tells it.
@@ -89,14 +100,15 @@ struct Member {
 
 /// Asks, and says what was answered.
 pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let node = Node::new(arguments, settings)?;
+    let node = || Node::new(arguments, settings);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let said = runtime.block_on(async {
         match arguments.what {
-            What::Status { json } => status(&node, json).await,
-            What::Remove { id } => remove(&node, id).await,
+            What::Status { json } => status(&node()?, json).await,
+            What::Remove { id } => remove(&node()?, id).await,
+            What::Dissolve => dissolve(settings).await,
         }
     })?;
     print(&said)?;
@@ -123,6 +135,19 @@ async fn status(node: &Node, json: bool) -> anyhow::Result<String> {
 async fn remove(node: &Node, id: u64) -> anyhow::Result<String> {
     node.ask(Method::DELETE, &format!("/v1/cluster/{id}")).await?;
     Ok(format!("node {id} is no member any more\n"))
+}
+
+async fn dissolve(settings: &Settings) -> anyhow::Result<String> {
+    if !settings.store.is_postgres() {
+        bail!("store.url names a file: nodes form a cluster on a PostgreSQL that they share");
+    }
+    let store = PostgresStore::open(&settings.store.url, postgres::Options::default()).await?;
+    let living = store.dissolve(DEAD_AFTER).await;
+    store.close().await;
+    match living?.as_slice() {
+        [] => Ok("the next node that starts founds a new cluster\n".to_owned()),
+        living => bail!("these nodes run: {}; stop all of them first", living.join(", ")),
+    }
 }
 
 fn table(cluster: &Cluster) -> String {

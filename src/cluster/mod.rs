@@ -32,7 +32,8 @@
 //!
 //! **How many.** Everything needs a majority of the voters: of three, one may be gone; of two, none. So a cluster has one
 //! node, three or five. When a majority is lost for good, nobody leads again over this charter: an operator strikes it
-//! from the database, raises the generation, and the nodes start with empty data directories.
+//! from the database (`carillon cluster dissolve`), and the nodes start with empty data directories and found another, of
+//! a later generation.
 
 mod admission;
 mod authority;

@@ -210,6 +210,12 @@ impl PostgresStore {
         in_transaction!(self, |tx, _| registry::found_or_get(tx, me))
     }
 
+    /// Forgets a cluster whose voters have lost what they promised: the next node founds another one. Returns the names of
+    /// nodes that showed a sign of life within `dead_after`: then nothing is done.
+    pub async fn dissolve(&self, dead_after: Duration) -> Result<Vec<String>, StoreError> {
+        in_transaction!(self, |tx, now| registry::dissolve(tx, now - dead_after))
+    }
+
     /// All nodes that were numbered and not forgotten, with their addresses.
     pub async fn peers(&self) -> Result<Vec<(i64, String)>, StoreError> {
         repeating!(self, |conn| registry::peers(conn).await)

@@ -1,5 +1,7 @@
 //! What the nodes of a cluster ask the database before they know each other: numbers, the founder, the fence.
 
+use chrono::DateTime;
+use chrono::Utc;
 use sqlx::PgConnection;
 use sqlx::Row;
 
@@ -32,7 +34,8 @@ pub async fn register(conn: &mut PgConnection, addr: &str) -> Result<i64, StoreE
 pub async fn found_or_get(conn: &mut PgConnection, me: i64) -> Result<Charter, StoreError> {
     sqlx::query(
         "-- found
-         INSERT INTO raft_cluster (founder) VALUES ($1) ON CONFLICT DO NOTHING",
+         INSERT INTO raft_cluster (founder, generation) SELECT $1, generation + 1 FROM leader_epoch
+         ON CONFLICT DO NOTHING",
     )
     .bind(me)
     .execute(&mut *conn)
@@ -48,6 +51,33 @@ pub async fn found_or_get(conn: &mut PgConnection, me: i64) -> Result<Charter, S
         generation: row.try_get("generation")?,
         founder: row.try_get("founder")?,
     })
+}
+
+/// Forgets a cluster whose voters have lost what they promised, so that the next node founds another one, of a later
+/// generation. Returns the names of nodes that live: then nothing is done.
+pub async fn dissolve(
+    conn: &mut PgConnection,
+    dead_before: DateTime<Utc>,
+) -> Result<Vec<String>, StoreError> {
+    let living: Vec<String> = sqlx::query_scalar(
+        "-- dissolve: who lives
+         SELECT node FROM session WHERE beat_at >= $1 ORDER BY node",
+    )
+    .bind(dead_before)
+    .fetch_all(&mut *conn)
+    .await?;
+    if !living.is_empty() {
+        return Ok(living);
+    }
+    for statement in [
+        "-- dissolve: cluster
+         DELETE FROM raft_cluster WHERE one",
+        "-- dissolve: nodes
+         DELETE FROM raft_node WHERE node_id > 0",
+    ] {
+        sqlx::query(statement).execute(&mut *conn).await?;
+    }
+    Ok(Vec::new())
 }
 
 /// All nodes that were numbered and not forgotten.

@@ -38,10 +38,10 @@ async fn f1_nothing_fails() {
     println!("F1 | {verdict}");
     verdict.assert_exact();
     assert!(
-        verdict.percentile(50) <= TimeDelta::milliseconds(200),
+        verdict.percentile(50) <= TimeDelta::milliseconds(choose(2_000, 200)),
         "{verdict}"
     );
-    verdict.assert_late(TimeDelta::seconds(1), TimeDelta::seconds(5));
+    verdict.assert_late(TimeDelta::seconds(choose(5, 1)), TimeDelta::seconds(choose(15, 5)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +97,7 @@ async fn f3_the_leader_is_killed() {
         "F3 | {} kills, {terms} terms, next leader <= {longest:.1?} | {verdict}",
         gaps.len()
     );
-    assert!(*longest <= Duration::from_secs(4), "{gaps:?}");
+    assert!(*longest <= seconds(20, 4), "{gaps:?}");
     assert_killed(&verdict);
 }
 
@@ -184,5 +184,5 @@ async fn f25_nodes_are_asked_to_stop_in_turn() {
     verdict.assert_exact();
     assert_eq!(verdict.excused, 0, "{verdict}");
     assert!(longest <= Duration::from_secs(30), "{longest:?}");
-    verdict.assert_late(TimeDelta::seconds(2), TimeDelta::seconds(45));
+    verdict.assert_late(TimeDelta::seconds(choose(10, 2)), TimeDelta::seconds(45));
 }

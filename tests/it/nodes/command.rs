@@ -7,10 +7,13 @@ use serde_json::Value;
 
 use super::Scene;
 use super::home;
+use crate::harness::calendar::Calendar;
+use crate::harness::client::client;
 use crate::harness::eventually;
 use crate::harness::free_port;
 use crate::harness::node::Home;
 use crate::harness::postgres::Postgres;
+use crate::harness::whole_second_in;
 
 /// Runs the binary with the settings of a home.
 async fn run(home: &Home, arguments: &[&str]) -> Output {
@@ -140,4 +143,35 @@ async fn a_node_that_asks_for_a_token_is_shown_it() {
         wrong.contains("refuses") && !wrong.contains("t0ps3cret"),
         "{wrong}"
     );
+}
+
+#[tokio::test]
+async fn where_the_promises_of_most_are_lost_a_new_cluster_is_founded() {
+    let mut scene = Scene::of(1).await;
+    let refused = complaint(&run(&scene.nodes[0].home, &["cluster", "dissolve"]).await);
+    assert!(
+        refused.contains("these nodes run: ") && refused.contains("stop all"),
+        "{refused}"
+    );
+    assert!(scene.nodes[0].terminate().await.success());
+    fs::remove_dir_all(scene.nodes[0].home.folder().join("cluster")).unwrap();
+
+    // Under a new number it is let in by nobody: its former self had the only vote.
+    scene.nodes[0].launch_again();
+    eventually("a word about what to do", async || {
+        let url = scene.nodes[0].url("/readyz?verbose");
+        let readiness = client().get(url).send().await.ok()?.text().await.ok()?;
+        readiness.contains("carillon cluster dissolve").then_some(())
+    })
+    .await;
+    assert!(scene.nodes[0].terminate().await.success());
+    let founded = said(&run(&scene.nodes[0].home, &["cluster", "dissolve"]).await);
+    assert_eq!(founded, "the next node that starts founds a new cluster\n");
+
+    scene.nodes[0].start_again().await;
+    scene.settled(1).await;
+    let due = whole_second_in(3);
+    let event = Calendar::far_away("e@example.org").alarm_at(due);
+    scene.nodes[0].put_event("e", &event).await.ok();
+    scene.sink.mails(1).await[0].assert_on_time(due);
 }
