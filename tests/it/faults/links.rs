@@ -71,12 +71,19 @@ async fn f16_the_leader_loses_its_database() {
     .await;
     field.witness.leader_other_than(field.numbers[leader]).await;
     let gap = since(began);
-    pause(seconds(15, 60).saturating_sub(gap)).await;
+    let cut = seconds(20, 60);
+    pause(cut.saturating_sub(gap)).await;
     field.wires[leader].cut(Cut::Nobody);
     field.nodes[leader].ready().await;
     let verdict = field.judge(load).await;
     let terms = leaders.assert_one_a_term();
     println!("F16 | {terms} terms, next leader after {gap:.1?} | {verdict}");
     verdict.assert_exact();
-    assert!(verdict.percentile(99) <= TimeDelta::seconds(30), "{verdict}");
+    // What was not sent by then had to wait for the cut node; that may be so of what it was sending when it was cut.
+    let most = TimeDelta::from_std(
+        cut.min(Duration::from_secs(34))
+            .saturating_sub(Duration::from_secs(4)),
+    );
+    let late = verdict.later_than(most.expect("it is short"));
+    assert!(late <= verdict.in_flight, "{late} were not taken over: {verdict}");
 }

@@ -122,6 +122,11 @@ impl Verdict {
         self.lateness.get(place).copied().unwrap_or_default()
     }
 
+    /// How many were later than that.
+    pub fn later_than(&self, limit: TimeDelta) -> usize {
+        self.lateness.iter().filter(|late| **late > limit).count()
+    }
+
     /// What must hold whatever was broken.
     pub fn assert_exact(&self) {
         let wrong = (self.lost, self.unexcused, self.early, self.strange);
