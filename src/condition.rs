@@ -25,8 +25,8 @@ pub fn clock(offset: Offset) -> Result<(), String> {
     };
     let tenths = offset.ahead.abs().num_milliseconds() / 100;
     Err(format!(
-        "this node's clock is {}.{} s {direction} the database's: set whichever is wrong, and keep both right with NTP; until then other nodes \
-         are given what is due",
+        "this node's clock is {}.{} s {direction} the database's: set whichever is wrong, and keep both right with NTP; until \
+         then other nodes are given what is due",
         tenths / 10,
         tenths % 10,
     ))
