@@ -41,7 +41,10 @@ async fn f1_nothing_fails() {
         verdict.percentile(50) <= TimeDelta::milliseconds(choose(2_000, 200)),
         "{verdict}"
     );
-    verdict.assert_late(TimeDelta::seconds(choose(5, 1)), TimeDelta::seconds(choose(15, 5)));
+    verdict.assert_late(
+        TimeDelta::seconds(choose(5, 1)),
+        TimeDelta::seconds(choose(15, 5)),
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
