@@ -29,7 +29,8 @@ for name in $(list); do
     output=$(mktemp)
     if run --exact "$name" >"$output" 2>&1; then verdict=passed; else verdict=FAILED failed=1; fi
     # The test's own line, which the runner may have begun.
-    grep -o "$number | .*" "$output" | sed "s/\$/ | $verdict/" || echo "$number | no figures | $verdict"
+    figures=$(grep -o "$number | .*" "$output" || echo "$number | no figures")
+    echo "$figures | $verdict"
     [ "$verdict" = passed ] || cat "$output" >&2
     rm -f "$output"
 done
