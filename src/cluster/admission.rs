@@ -161,6 +161,7 @@ impl Member {
             Some(there) if there.addr != addr => {
                 self.change(ChangeMembers::SetNodes([(id, node)].into()), true)
                     .await?;
+                self.peers.moved(id, &addr);
             }
             Some(_) => {}
         }

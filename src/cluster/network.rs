@@ -3,7 +3,9 @@
 //! HTTP/1.1 with JSON, over one client for the process: every call has its own time limit, and one that is missed takes
 //! its connection with it, so that no call waits behind a connection that died without a word.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use openraft::BasicNode;
@@ -183,6 +185,8 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 pub(super) struct Peers {
     carrier: Arc<dyn Carrier>,
     cluster: Arc<str>,
+    /// Where members were last known to be. Raft keeps its way to a member for as long as a term lasts.
+    places: Arc<Mutex<BTreeMap<NodeId, String>>>,
 }
 
 impl Peers {
@@ -190,7 +194,18 @@ impl Peers {
         Self {
             carrier,
             cluster: Arc::from(cluster),
+            places: Arc::default(),
         }
+    }
+
+    /// Notes where a member is from now on.
+    pub(super) fn moved(&self, id: NodeId, addr: &str) {
+        let mut places = self.places.lock().expect("no holder panics");
+        places.insert(id, addr.to_owned());
+    }
+
+    fn place_of(&self, id: NodeId) -> Option<String> {
+        self.places.lock().expect("no holder panics").get(&id).cloned()
     }
 
     /// Asks one node one question.
@@ -225,12 +240,10 @@ impl RaftNetworkFactory<Types> for Peers {
     type Network = Line;
 
     async fn new_client(&mut self, target: NodeId, node: &BasicNode) -> Line {
+        self.moved(target, &node.addr);
         Line {
             peers: self.clone(),
-            to: Peer {
-                id: target,
-                addr: node.addr.clone(),
-            },
+            to: target,
         }
     }
 }
@@ -239,7 +252,7 @@ impl RaftNetworkFactory<Types> for Peers {
 #[derive(Debug)]
 pub(super) struct Line {
     peers: Peers,
-    to: Peer,
+    to: NodeId,
 }
 
 /// A snapshot on its way: all that there is to it is its head.
@@ -261,11 +274,15 @@ impl Line {
         Q: Serialize + Sync,
         A: DeserializeOwned,
     {
+        let to = Peer {
+            id: self.to,
+            addr: self.peers.place_of(self.to).unwrap_or_default(),
+        };
         self.peers
-            .ask(&self.to, path, question, within)
+            .ask(&to, path, question, within)
             .await
             .map_err(|error| {
-                tracing::debug!(peer = self.to.id, path, %error, "a call failed");
+                tracing::debug!(peer = self.to, path, %error, "a call failed");
                 Unreachable::new(&error)
             })
     }

@@ -266,21 +266,25 @@ async fn a_node_that_comes_back_is_who_it_was() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_moves_is_found_where_it_is() {
     let (_registry, machines, nodes) = three().await;
-    let [a, b, c] = nodes;
-    let (id, before) = (c.id(), c.addr().to_owned());
-    c.shut_down().await;
-    drop(c);
+    let mut nodes = Vec::from(nodes);
+    let (leading, before) = leader(&nodes.iter().collect::<Vec<_>>()).await;
+    let index = (leading + 1) % 3;
+    let gone = nodes.remove(index);
+    let (id, place) = (gone.id(), gone.addr().to_owned());
+    drop(gone);
     // Port 0: it takes another one.
-    let moved = machines[2].start().await;
+    let moved = machines[index].start().await;
     assert_eq!(moved.id(), id);
-    assert_ne!(moved.addr(), before);
+    assert_ne!(moved.addr(), place);
     until("it is alive there", || async {
-        let status = b.status().await;
+        let status = nodes[0].status().await;
         let it = status.members.iter().find(|member| member.id == id)?;
         (it.addr == moved.addr() && it.lives == Some(true)).then_some(())
     })
     .await;
-    voters(&a, 3).await;
+    voters(&nodes[1], 3).await;
+    let (_, after) = leader(&[&nodes[0], &nodes[1], &moved]).await;
+    assert_eq!(after.term, before.term, "by the leader that knew it elsewhere");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -154,7 +154,8 @@ async fn where_the_promises_of_most_are_lost_a_new_cluster_is_founded() {
         "{refused}"
     );
     assert!(scene.nodes[0].terminate().await.success());
-    fs::remove_dir_all(scene.nodes[0].home.folder().join("cluster")).unwrap();
+    let data = scene.nodes[0].home.folder().join("cluster");
+    fs::remove_dir_all(&data).unwrap();
 
     // Under a new number it is let in by nobody: its former self had the only vote.
     scene.nodes[0].launch_again();
@@ -165,6 +166,7 @@ async fn where_the_promises_of_most_are_lost_a_new_cluster_is_founded() {
     })
     .await;
     assert!(scene.nodes[0].terminate().await.success());
+    fs::remove_dir_all(&data).unwrap();
     let founded = said(&run(&scene.nodes[0].home, &["cluster", "dissolve"]).await);
     assert_eq!(founded, "the next node that starts founds a new cluster\n");
 
