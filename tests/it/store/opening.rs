@@ -22,6 +22,7 @@ use sqlx::Executor;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 
+use crate::harness::eventually;
 use crate::store::Base;
 use crate::store::Stage;
 use crate::store::minute;
@@ -141,6 +142,12 @@ async fn a_crash_in_the_middle_of_a_migration_is_recovered() {
         .await
         .expect("half a migration");
     dying.close_hard().await.expect("it dies");
+    // Its thread lets go of the file a moment later.
+    eventually("the lock of the dead to go", async || {
+        let mut heir = SqliteConnection::connect_with(&options).await.ok()?;
+        heir.execute("BEGIN EXCLUSIVE; ROLLBACK").await.ok()
+    })
+    .await;
     let clock = Arc::new(ManualClock::at(minute(0)));
 
     let store = SqliteStore::open(&path, clock, Options::default())
