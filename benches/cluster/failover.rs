@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
+use carillon::clock::Clock;
+use carillon::clock::SystemClock;
+
 use crate::harness::node::Node;
 use crate::harness::postgres::Postgres;
 use crate::nodes;
+
+/// A node that comes back keeps out of elections for the longest election timeout, and votes for nobody.
+const QUIET: Duration = Duration::from_secs(2);
 
 /// Crashes, and clean stops.
 const TIMES: (usize, usize) = (20, 10);
@@ -53,6 +59,7 @@ async fn back(cluster: &mut Vec<Node>, mut node: Node) {
     node.start_again().await;
     cluster.push(node);
     while !nodes::is_whole(cluster, 3).await {}
+    SystemClock.sleep(QUIET).await;
 }
 
 fn print(event: &str, mut took: Vec<Duration>) {

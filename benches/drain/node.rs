@@ -129,7 +129,7 @@ impl BenchNode {
         self.push_named("probe", PROBE, |_| far).await;
         let each =
             SystemClock.elapsed().saturating_sub(began) / u32::try_from(PROBE).expect("a small number");
-        let needed = each * u32::try_from(count).expect("a small number") * 2 + Duration::from_secs(2);
+        let needed = each * u32::try_from(count).expect("a small number") * 4 + Duration::from_secs(2);
         let instant = SystemClock.now() + needed;
         DateTime::from_timestamp(instant.timestamp() + 1, 0).expect("the present is in range")
     }
