@@ -12,6 +12,9 @@ use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 
+use crate::store::StoreError;
+use crate::store::row::Columns;
+use crate::store::value::Values;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
@@ -47,6 +50,32 @@ pub enum Own {
     Waiting,
     /// An earlier attempt took it, and it counts still: that attempt may have handed it over.
     Counted,
+}
+
+/// Reads the slot that a trigger has already.
+pub fn own<R: Values>(row: &R) -> Result<(TriggerId, Own), StoreError> {
+    let columns = Columns::new("limit_slot", "id", row);
+    let waits: bool = columns.value("waits")?;
+    Ok((columns.id()?, if waits { Own::Waiting } else { Own::Counted }))
+}
+
+/// The triggers of each channel that has a limit.
+pub fn by_channel<'t, 'l>(
+    triggers: &[&'t Trigger],
+    limits: &'l BTreeMap<ChannelKind, Limit>,
+) -> Vec<(ChannelKind, &'l Limit, Vec<&'t Trigger>)> {
+    let of = |channel| {
+        triggers
+            .iter()
+            .copied()
+            .filter(move |it| it.wish.channel == channel)
+    };
+    let limited = limits
+        .iter()
+        .map(|(channel, limit)| (*channel, limit, of(*channel).collect()));
+    limited
+        .filter(|(.., triggers): &(_, _, Vec<_>)| !triggers.is_empty())
+        .collect()
 }
 
 /// What one owner got lately, and waits for.

@@ -9,6 +9,7 @@ use sqlx::Row;
 use sqlx::SqliteConnection;
 
 use crate::store::StoreError;
+use crate::store::limit;
 use crate::store::limit::Allowance;
 use crate::store::limit::Allowances;
 use crate::store::limit::Bounds;
@@ -34,20 +35,12 @@ pub async fn allowances(
     now: DateTime<Utc>,
 ) -> Result<Allowances, StoreError> {
     let mut allowances = Allowances::default();
-    for (channel, limit) in limits {
-        let of_channel: Vec<&Trigger> = triggers
-            .iter()
-            .copied()
-            .filter(|trigger| trigger.wish.channel == *channel)
-            .collect();
-        if of_channel.is_empty() {
-            continue;
-        }
+    for (channel, limit, of_channel) in limit::by_channel(triggers, limits) {
         let owners: BTreeSet<&OwnerId> = of_channel.iter().map(|trigger| &trigger.wish.owner).collect();
-        let left = left(conn, *channel, limit, &owners, now).await?;
+        let left = left(conn, channel, limit, &owners, now).await?;
         allowances
             .of
-            .extend(left.into_iter().map(|(owner, left)| ((owner, *channel), left)));
+            .extend(left.into_iter().map(|(owner, left)| ((owner, channel), left)));
         allowances.own.extend(own(conn, limit, &of_channel, now).await?);
     }
     Ok(allowances)
@@ -125,13 +118,7 @@ async fn own(
     .bind(millis(bounds.spent_since))
     .fetch_all(conn)
     .await?;
-    rows.iter()
-        .map(|row| {
-            let columns = Columns::new("limit_slot", "id", row);
-            let waits: bool = columns.value("waits")?;
-            Ok((columns.id()?, if waits { Own::Waiting } else { Own::Counted }))
-        })
-        .collect()
+    rows.iter().map(limit::own).collect()
 }
 
 /// Writes what a fire-check granted and deferred.

@@ -106,13 +106,18 @@ async fn fire(stage: &Stage, claims: &[Claimed], token: i64) -> FireCheck {
     stage.fire(claims, token, &Limited(TWO, send())).await
 }
 
-/// Fires these and settles what was granted as sent. Returns how many that were.
-async fn send_out(stage: &Stage, claims: &[Claimed], token: i64) -> usize {
-    let checked = fire(stage, claims, token).await;
+/// Settles what was granted of these as sent.
+async fn settle_granted(stage: &Stage, claims: &[Claimed], checked: &FireCheck, token: i64) {
     for candidate in &checked.granted {
         let claim = claims.iter().find(|claim| claim.id == candidate.trigger.id);
         stage.settle(sent(*claim.expect("it was asked for"), token)).await;
     }
+}
+
+/// Fires these and settles what was granted as sent. Returns how many that were.
+async fn send_out(stage: &Stage, claims: &[Claimed], token: i64) -> usize {
+    let checked = fire(stage, claims, token).await;
+    settle_granted(stage, claims, &checked, token).await;
     checked.granted.len()
 }
 
@@ -340,10 +345,7 @@ async fn a_newcomer_lines_up_behind_those_who_wait(base: &Base) {
     let stage = Stage::on(base).await;
     let claims = due(&stage, &["a", "b", "c", "d"]).await;
     let checked = fire(&stage, &claims, 7).await;
-    for candidate in &checked.granted {
-        let claim = claims.iter().find(|claim| claim.id == candidate.trigger.id);
-        stage.settle(sent(*claim.expect("it was asked for"), 7)).await;
-    }
+    settle_granted(&stage, &claims, &checked, 7).await;
     stage.clock.advance(Duration::from_millis(600_500));
 
     // There is room for two, and two wait for it.
@@ -360,10 +362,7 @@ async fn nobody_lines_up_behind_what_was_withdrawn(base: &Base) {
     let stage = Stage::on(base).await;
     let claims = due(&stage, &["a", "b", "c", "d"]).await;
     let checked = fire(&stage, &claims, 7).await;
-    for candidate in &checked.granted {
-        let claim = claims.iter().find(|claim| claim.id == candidate.trigger.id);
-        stage.settle(sent(*claim.expect("it was asked for"), 7)).await;
-    }
+    settle_granted(&stage, &claims, &checked, 7).await;
     for waiting in &checked.deferred {
         let trigger = owed(&stage, &["a", "b", "c", "d"], waiting.id).await;
         let edit = carillon::store::Edit {
