@@ -34,6 +34,8 @@ impl Channel for NothingChannel {
         Report::Accepted {
             reply: String::new(),
             kept: None,
+            reference: None,
+            awaits: None,
         }
     }
 

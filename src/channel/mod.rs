@@ -39,6 +39,10 @@ pub enum Report {
         reply: String,
         /// The message itself, where it stays with us.
         kept: Option<Kept>,
+        /// The name by which the other side knows the message.
+        reference: Option<String>,
+        /// How long the other side has to report what became of it; none: being accepted is the end.
+        awaits: Option<Duration>,
     },
     /// Refused for now.
     Transient {

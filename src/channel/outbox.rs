@@ -39,6 +39,8 @@ impl Channel for OutboxChannel {
             Ok(letter) => Report::Accepted {
                 reply: "kept in the outbox".to_owned(),
                 kept: Some(Kept { raw: letter.raw }),
+                reference: None,
+                awaits: None,
             },
             Err(error) => Report::Permanent {
                 error: error.to_string(),

@@ -34,7 +34,15 @@ pub fn decide(
     now: DateTime<Utc>,
 ) -> AttemptEnd {
     let setback = match report {
-        Report::Accepted { reply, kept } => return accepted(&reply, kept, message, now),
+        Report::Accepted {
+            reply,
+            kept,
+            reference,
+            awaits,
+        } => {
+            let kept = kept.map(|kept| keep(kept, message));
+            return accepted(&reply, kept, reference, awaits, now);
+        }
         Report::Permanent { error } => return over(Outcome::Failed, Reason::Refused, &error),
         Report::InDoubt { error } if config.on_doubt == OnDoubt::Fail => {
             return over(Outcome::InDoubt, Reason::ConnectionLost, &error);
@@ -68,18 +76,32 @@ pub fn decide(
     again(trigger, config, &setback, now)
 }
 
-fn accepted(reply: &str, kept: Option<Kept>, message: &Message, now: DateTime<Utc>) -> AttemptEnd {
+/// Handed over; where a report is outstanding, that is not the last word.
+fn accepted(
+    reply: &str,
+    kept: Option<KeptMessage>,
+    reference: Option<String>,
+    awaits: Option<Duration>,
+    now: DateTime<Utc>,
+) -> AttemptEnd {
+    let await_until = awaits.and_then(|awaits| now.checked_add_signed(TimeDelta::from_std(awaits).ok()?));
     AttemptEnd::Done {
-        outcome: Outcome::Sent,
+        outcome: await_until.map_or(Outcome::Sent, |_| Outcome::Awaiting),
         reason: Reason::None,
         detail: cut(reply),
         handed_over_at: Some(now),
-        kept: kept.map(|kept| KeptMessage {
-            to: message.to.clone(),
-            subject: message.subject.clone(),
-            text: message.text.clone(),
-            raw: kept.raw,
-        }),
+        reference: reference.map(|reference| cut(&reference)),
+        await_until,
+        kept,
+    }
+}
+
+fn keep(kept: Kept, message: &Message) -> KeptMessage {
+    KeptMessage {
+        to: message.to.clone(),
+        subject: message.subject.clone(),
+        text: message.text.clone(),
+        raw: kept.raw,
     }
 }
 
@@ -127,6 +149,8 @@ fn over(outcome: Outcome, reason: Reason, detail: &str) -> AttemptEnd {
         reason,
         detail: cut(detail),
         handed_over_at: None,
+        reference: None,
+        await_until: None,
         kept: None,
     }
 }

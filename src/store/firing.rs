@@ -139,6 +139,10 @@ pub enum AttemptEnd {
         detail: String,
         /// When the other side had it.
         handed_over_at: Option<DateTime<Utc>>,
+        /// The name by which the other side knows the message.
+        reference: Option<String>,
+        /// Until when the other side has time to report, where the outcome is `awaiting`.
+        await_until: Option<DateTime<Utc>>,
         /// The message itself, where it stays with us (outbox).
         kept: Option<KeptMessage>,
     },

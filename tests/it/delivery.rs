@@ -442,6 +442,8 @@ impl Channel for Scripted {
             None => Report::Accepted {
                 reply: "queued".to_owned(),
                 kept: None,
+                reference: None,
+                awaits: None,
             },
         }
     }
@@ -621,6 +623,8 @@ async fn an_alarm_dropped_and_put_back_in_mid_send_does_not_end_its_series() {
     dropped_and_put_back(Report::Accepted {
         reply: "queued".to_owned(),
         kept: None,
+        reference: None,
+        awaits: None,
     })
     .await;
 }

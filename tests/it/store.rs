@@ -583,6 +583,8 @@ pub fn done(claim: Claimed, token: i64, outcome: Outcome, reason: Reason) -> Set
             reason,
             detail: "250 queued as 4711".into(),
             handed_over_at: outcome.is_hand_over().then(|| minute(0)),
+            reference: None,
+            await_until: None,
             kept: None,
         },
     }

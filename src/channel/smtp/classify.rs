@@ -21,6 +21,8 @@ pub(super) fn accepted(reply: &Response, recipient: &Address) -> Report {
     Report::Accepted {
         reply: words(reply, Some(recipient)),
         kept: None,
+        reference: None,
+        awaits: None,
     }
 }
 
