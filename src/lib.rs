@@ -25,5 +25,6 @@ pub mod ready;
 pub mod service;
 pub mod shutdown;
 pub mod store;
+pub mod token;
 pub mod trigger;
 pub mod worker;

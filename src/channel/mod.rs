@@ -3,6 +3,7 @@
 
 pub mod email;
 pub mod outbox;
+pub mod receipt;
 pub mod smtp;
 
 use std::time::Duration;

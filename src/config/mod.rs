@@ -294,6 +294,7 @@ fn http_config(reader: &mut Reader) -> http::Config {
             "an address with a port, such as 127.0.0.1:8085 or [::1]:8085",
         ),
         token: reader.secret("http.token_file"),
+        public_url: public_url(reader),
         limits: http::Limits {
             event_bytes: reader.number("http.max_event_bytes", 64 << 20) as usize,
             body_bytes: reader.number("http.max_body_bytes", 1 << 30) as usize,
@@ -301,6 +302,26 @@ fn http_config(reader: &mut Reader) -> http::Config {
             connections: reader.number("http.max_connections", 100_000) as usize,
         },
     }
+}
+
+/// Where callers from outside reach this service, without a slash at its end.
+fn public_url(reader: &mut Reader) -> Option<String> {
+    let key = "http.public_url";
+    let given = reader.optional(key)?;
+    let url = given.parse::<reqwest::Url>().ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    });
+    if url.is_none() {
+        let cure =
+            "write the address by which others reach this service, such as https://reminders.example.org";
+        reader.complain(key, cure.to_owned());
+    }
+    url.map(|url| url.as_str().trim_end_matches('/').to_owned())
 }
 
 fn worker_config(reader: &mut Reader) -> worker::Config {

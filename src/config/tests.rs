@@ -219,6 +219,34 @@ fn a_secret_comes_from_its_file_and_is_shown_nowhere() {
 }
 
 #[test]
+fn the_public_address_is_one_that_others_can_be_told() {
+    let read = |url| from_environment(&[("CARILLON__HTTP__PUBLIC_URL", url)]);
+    let told = |url| read(url).unwrap().http.public_url;
+    assert_eq!(told(""), None);
+    assert_eq!(
+        told("https://Reminders.example.org/").as_deref(),
+        Some("https://reminders.example.org")
+    );
+    assert_eq!(
+        told("http://10.0.0.1:8085/carillon/").as_deref(),
+        Some("http://10.0.0.1:8085/carillon")
+    );
+    for url in [
+        "reminders.example.org",
+        "ftp://example.org",
+        "https://me:pw@example.org",
+        "https://example.org/?a=b",
+        "https://example.org/#top",
+    ] {
+        let text = complaints(read(url));
+        assert!(
+            text.contains("http.public_url") && text.contains("such as https://"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn a_secret_put_where_its_file_belongs_is_not_repeated() {
     let text = complaints(from_file("[channels.email.smtp]\npassword = \"hunter2\"\n"));
     assert!(

@@ -55,6 +55,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// What callers must present; none: whoever is on this machine may call.
     pub token: Option<SecretString>,
+    /// Where callers from outside reach this service, for the addresses in messages; none: messages name none.
+    pub public_url: Option<String>,
     /// How much one request may ask for.
     pub limits: Limits,
 }

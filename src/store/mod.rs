@@ -238,6 +238,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Remembers a value.
     async fn remember(&self, name: &str, value: &str) -> Result<(), StoreError>;
 
+    /// Remembers a value unless there is one of that name. Returns the one that is remembered: whoever asks gets the same.
+    async fn remember_first(&self, name: &str, value: &str) -> Result<String, StoreError>;
+
     /// The same store for a leader: each of its transactions shows `fence` and fails once there is a later one. Where
     /// there is one process, there is no fence.
     fn fenced(self: Arc<Self>, fence: Option<Fence>) -> Arc<dyn Store>;

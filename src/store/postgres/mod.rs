@@ -446,6 +446,10 @@ impl Store for PostgresStore {
         in_transaction!(self, |tx, _| upkeep::remember(tx, name, value))
     }
 
+    async fn remember_first(&self, name: &str, value: &str) -> Result<String, StoreError> {
+        in_transaction!(self, |tx, _| upkeep::remember_first(tx, name, value))
+    }
+
     fn fenced(self: Arc<Self>, fence: Option<Fence>) -> Arc<dyn Store> {
         Arc::new(Self {
             pool: self.pool.clone(),

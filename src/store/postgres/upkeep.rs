@@ -83,3 +83,18 @@ pub async fn remember(conn: &mut PgConnection, name: &str, value: &str) -> Resul
     .await?;
     Ok(())
 }
+
+/// Remembers a value unless there is one of that name; returns the one there is.
+pub async fn remember_first(conn: &mut PgConnection, name: &str, value: &str) -> Result<String, StoreError> {
+    let first = sqlx::query_scalar(
+        "-- remember_first
+         INSERT INTO memory (name, value) VALUES ($1, $2)
+         ON CONFLICT (name) DO UPDATE SET value = memory.value
+         RETURNING value",
+    )
+    .bind(name)
+    .bind(value)
+    .fetch_one(conn)
+    .await?;
+    Ok(first)
+}

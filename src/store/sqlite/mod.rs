@@ -369,6 +369,13 @@ impl Store for SqliteStore {
         Ok(())
     }
 
+    async fn remember_first(&self, name: &str, value: &str) -> Result<String, StoreError> {
+        let mut tx = self.begin().await?;
+        let first = upkeep::remember_first(&mut tx, name, value).await?;
+        tx.commit().await?;
+        Ok(first)
+    }
+
     fn fenced(self: Arc<Self>, _fence: Option<Fence>) -> Arc<dyn Store> {
         self
     }

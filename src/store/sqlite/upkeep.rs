@@ -64,3 +64,22 @@ pub async fn remember(conn: &mut SqliteConnection, name: &str, value: &str) -> R
     .await?;
     Ok(())
 }
+
+/// Remembers a value unless there is one of that name; returns the one there is.
+pub async fn remember_first(
+    conn: &mut SqliteConnection,
+    name: &str,
+    value: &str,
+) -> Result<String, StoreError> {
+    let first = sqlx::query_scalar(
+        "-- remember_first
+         INSERT INTO memory (name, value) VALUES (?1, ?2)
+         ON CONFLICT (name) DO UPDATE SET value = memory.value
+         RETURNING value",
+    )
+    .bind(name)
+    .bind(value)
+    .fetch_one(conn)
+    .await?;
+    Ok(first)
+}

@@ -30,6 +30,7 @@ contract! {
     the_janitor_deletes_what_is_old_and_no_more_than_it_may,
     the_janitor_forgets_old_tombstones_and_keeps_events,
     what_is_remembered_is_the_last_value,
+    whoever_remembers_first_is_who_all_go_by,
     who_holds_a_copy_is_told_in_pages_and_without_reading_the_copies,
     who_deleted_their_copy_holds_none,
 }
@@ -247,6 +248,16 @@ async fn what_is_remembered_is_the_last_value(base: &Base) {
 
     let remembered = stage.store.remembered("zone data").await.expect("an answer");
     assert_eq!(remembered.as_deref(), Some("2026f"));
+}
+
+async fn whoever_remembers_first_is_who_all_go_by(base: &Base) {
+    let stage = Stage::on(base).await;
+    for value in ["one", "another"] {
+        let first = stage.store.remember_first("secret", value).await;
+        assert_eq!(first.expect("an answer"), "one");
+    }
+    let remembered = stage.store.remembered("secret").await.expect("an answer");
+    assert_eq!(remembered.as_deref(), Some("one"));
 }
 
 async fn who_holds_a_copy_is_told_in_pages_and_without_reading_the_copies(base: &Base) {
