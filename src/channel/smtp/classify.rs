@@ -156,6 +156,7 @@ mod tests {
             Report::InDoubt { .. } => DOUBT,
             Report::Abandoned => ABANDONED,
             Report::Accepted { .. } => "accepted",
+            Report::Again { .. } => "again",
         }
     }
 
