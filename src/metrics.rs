@@ -210,6 +210,7 @@ impl Metrics {
             } => "transient_message",
             Report::Permanent { .. } => "permanent",
             Report::InDoubt { .. } => "in_doubt",
+            Report::Again { .. } => "again",
             Report::Abandoned => "abandoned",
         };
         self.attempts

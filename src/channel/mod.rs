@@ -15,16 +15,30 @@ pub struct Message {
     pub id: String,
     /// Name of the synthetic thread of the event, the same for all its reminders (no `@`).
     pub thread: String,
-    /// Where it goes: an address or number.
+    /// Where it goes: an address, number or URL.
     pub to: String,
-    /// One line, no control characters.
-    pub subject: String,
-    /// Plain text.
-    pub text: String,
-    /// HTML, for channels that can.
-    pub html: String,
+    /// What it says, in the form that the channel takes.
+    pub content: Content,
     /// BCP 47 tag of the text.
     pub language: String,
+}
+
+/// What a message says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// For e-mail.
+    Letter {
+        /// One line, no control characters.
+        subject: String,
+        /// Plain text.
+        text: String,
+        /// The same as HTML.
+        html: String,
+    },
+    /// A short text, for text messages.
+    Text(String),
+    /// A JSON document, for programs.
+    Json(String),
 }
 
 /// The time an attempt may take. The moment is one of the boot-time clock ([`crate::clock::Clock::elapsed`]).
@@ -63,6 +77,13 @@ pub enum Report {
     InDoubt {
         /// What happened, without personal data.
         error: String,
+    },
+    /// The target has it, and asked to be given it again.
+    Again {
+        /// After so long.
+        after: Duration,
+        /// What it wants to be given back then: a JSON document.
+        payload: Option<String>,
     },
     /// The deadline passed before anything that matters was written: nothing was sent.
     Abandoned,

@@ -62,6 +62,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::channel::Content;
     use crate::clock::ManualClock;
 
     fn outbox() -> (OutboxChannel, Arc<ManualClock>) {
@@ -79,9 +80,11 @@ mod tests {
             id: "1".repeat(32),
             thread: "2".repeat(32),
             to: to.to_owned(),
-            subject: "Reminder: Stand-up".to_owned(),
-            text: "Starts now\n".to_owned(),
-            html: "<p>Starts now</p>\n".to_owned(),
+            content: Content::Letter {
+                subject: "Reminder: Stand-up".to_owned(),
+                text: "Starts now\n".to_owned(),
+                html: "<p>Starts now</p>\n".to_owned(),
+            },
             language: "en".to_owned(),
         }
     }

@@ -27,6 +27,7 @@ use sha2::Sha256;
 
 use crate::calendar::event::Occurrence;
 use crate::calendar::zone::Zone;
+use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::TriggerId;
 
@@ -47,6 +48,8 @@ pub struct Reminder<'a> {
     pub owner: &'a OwnerId,
     /// The event's UID: all reminders of one event to one owner are one thread.
     pub event_uid: &'a str,
+    /// The way out, which says what form the message has.
+    pub channel: ChannelKind,
     /// Where it goes.
     pub to: &'a str,
     /// The recipient's zone.

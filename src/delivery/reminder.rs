@@ -28,6 +28,7 @@ pub fn message(renderer: &Renderer, candidate: &Candidate, now: DateTime<Utc>) -
         now,
         owner: &owner.id,
         event_uid: &trigger.wish.event_uid,
+        channel: trigger.wish.channel,
         to: &to,
         zone: &person.zone,
         locale: &owner.locale,

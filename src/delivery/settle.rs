@@ -8,6 +8,7 @@ use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::channel::Blame;
+use crate::channel::Content;
 use crate::channel::Kept;
 use crate::channel::Message;
 use crate::channel::Report;
@@ -40,9 +41,10 @@ pub fn decide(
             reference,
             awaits,
         } => {
-            let kept = kept.map(|kept| keep(kept, message));
+            let kept = kept.map(|kept| keep(message, kept));
             return accepted(&reply, kept, reference, awaits, now);
         }
+        Report::Again { after, .. } => return asked_again(trigger, config, after, now),
         Report::Permanent { error } => return over(Outcome::Failed, Reason::Refused, &error),
         Report::InDoubt { error } if config.on_doubt == OnDoubt::Fail => {
             return over(Outcome::InDoubt, Reason::ConnectionLost, &error);
@@ -76,6 +78,31 @@ pub fn decide(
     again(trigger, config, &setback, now)
 }
 
+/// The target has the message, so that it counts as sent where it cannot be given it again.
+fn asked_again(trigger: &Trigger, config: &ChannelConfig, after: Duration, now: DateTime<Utc>) -> AttemptEnd {
+    let due_at = TimeDelta::from_std(after)
+        .ok()
+        .and_then(|after| now.checked_add_signed(after))
+        .filter(|at| *at < trigger.expires_at);
+    match due_at {
+        Some(due_at) if trigger.attempts + 1 < config.retry.attempts => AttemptEnd::Retry {
+            due_at: due_at + TimeDelta::milliseconds(config.time_shift_ms),
+            counts: true,
+            doubtful: false,
+            error: "the target asked to be given it again".to_owned(),
+        },
+        _ => AttemptEnd::Done {
+            outcome: Outcome::Sent,
+            reason: Reason::None,
+            detail: "the target asked for it once more than there are attempts or time".to_owned(),
+            handed_over_at: Some(now),
+            reference: None,
+            await_until: None,
+            kept: None,
+        },
+    }
+}
+
 /// Handed over; where a report is outstanding, that is not the last word.
 fn accepted(
     reply: &str,
@@ -96,11 +123,15 @@ fn accepted(
     }
 }
 
-fn keep(kept: Kept, message: &Message) -> KeptMessage {
+fn keep(message: &Message, kept: Kept) -> KeptMessage {
+    let (subject, text) = match &message.content {
+        Content::Letter { subject, text, .. } => (subject.clone(), text.clone()),
+        Content::Text(text) | Content::Json(text) => (String::new(), text.clone()),
+    };
     KeptMessage {
         to: message.to.clone(),
-        subject: message.subject.clone(),
-        text: message.text.clone(),
+        subject,
+        text,
         raw: kept.raw,
     }
 }

@@ -502,6 +502,42 @@ async fn a_refusal_for_now_is_tried_again_and_a_relay_that_is_down_burns_no_atte
     );
 }
 
+fn again(after: TimeDelta) -> Option<Report> {
+    Some(Report::Again {
+        after: after.to_std().expect("a pause is positive"),
+        payload: None,
+    })
+}
+
+#[tokio::test]
+async fn a_target_gets_it_again_when_it_asked_to_and_no_sooner() {
+    let channel = Scripted::new([again(TimeDelta::minutes(40)), again(TimeDelta::seconds(5))]);
+    let mut scene = Scene::through(Some(channel)).await;
+    let lines = "DTSTART:20261201T090000Z\nDURATION:PT4H";
+    scene.hand.change("e", "anna", event("e", lines)).await;
+    scene.hand.advance(TimeDelta::hours(2)).await;
+    let rows = scene.hand.history("anna").await;
+    let ends: Vec<_> = rows.iter().map(|row| (row.outcome, row.attempts)).collect();
+    assert_eq!(ends, [(Outcome::Sent, 3)]);
+    let late = rows[0].handed_over_at.unwrap() - rows[0].place.trigger_at;
+    let asked = TimeDelta::minutes(40) + TimeDelta::seconds(5);
+    assert!((asked..asked + TimeDelta::seconds(30)).contains(&late), "{late}");
+}
+
+#[tokio::test]
+async fn a_target_that_asks_for_ever_or_for_what_is_too_late_has_it() {
+    for (after, attempts) in [(TimeDelta::seconds(1), 8), (TimeDelta::days(9), 1)] {
+        let channel = Scripted::new((0..50).map(|_| again(after)));
+        let mut scene = Scene::through(Some(channel)).await;
+        let lines = "DTSTART:20261201T090000Z\nDURATION:PT4H";
+        scene.hand.change("e", "anna", event("e", lines)).await;
+        scene.hand.advance(TimeDelta::hours(2)).await;
+        let rows = scene.hand.history("anna").await;
+        let ends: Vec<_> = rows.iter().map(|row| (row.outcome, row.attempts)).collect();
+        assert_eq!(ends, [(Outcome::Sent, attempts)]);
+    }
+}
+
 #[tokio::test]
 async fn a_retry_waits_its_pause_where_reminders_leave_early() {
     let channel = Scripted::new([Some(refused(Blame::Target))]);

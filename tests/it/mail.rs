@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use carillon::channel::Blame;
 use carillon::channel::Channel;
+use carillon::channel::Content;
 use carillon::channel::Deadline;
 use carillon::channel::Message;
 use carillon::channel::Report;
@@ -70,9 +71,11 @@ fn message(id: u32) -> Message {
         id: format!("{id:032x}"),
         thread: format!("{:032x}", 7),
         to: "jo.doe@example.org".to_owned(),
-        subject: "Reminder: Größe".to_owned(),
-        text: ".starts with a dot\n".to_owned(),
-        html: "<p>Größe</p>\n".to_owned(),
+        content: Content::Letter {
+            subject: "Reminder: Größe".to_owned(),
+            text: ".starts with a dot\n".to_owned(),
+            html: "<p>Größe</p>\n".to_owned(),
+        },
         language: "en".to_owned(),
     }
 }
@@ -101,6 +104,7 @@ fn class(report: &Report) -> (&'static str, &str) {
         } => ("message", error),
         Report::Permanent { error } => ("permanent", error),
         Report::InDoubt { error } => ("in doubt", error),
+        Report::Again { .. } => ("again", ""),
         Report::Abandoned => ("abandoned", ""),
     }
 }

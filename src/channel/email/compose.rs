@@ -15,6 +15,7 @@ use lettre::message::header::HeaderValue;
 use sha2::Digest;
 use sha2::Sha256;
 
+use crate::channel::Content;
 use crate::channel::Message;
 use crate::channel::smtp::Letter;
 
@@ -41,6 +42,9 @@ pub enum ComposeError {
     /// The local part of the address needs SMTPUTF8 (RFC 6531).
     #[error("the recipient's address has non-ASCII characters before the `@`: use an ASCII address")]
     LocalPart,
+    /// The message is for another channel.
+    #[error("the message is not a letter")]
+    NotALetter,
     /// The mail could not be built.
     #[error("the mail cannot be built: {0}")]
     Build(#[from] lettre::error::Error),
@@ -58,12 +62,15 @@ pub fn compose(
     message: &Message,
     now: DateTime<Utc>,
 ) -> Result<Letter, ComposeError> {
+    let Content::Letter { subject, text, html } = &message.content else {
+        return Err(ComposeError::NotALetter);
+    };
     let to = recipient(&message.to)?;
     let domain = &letterhead.message_id_domain;
     let mail = MessageBuilder::new()
         .from(letterhead.from.clone())
         .to(Mailbox::new(None, to.clone()))
-        .subject(header_text(&message.subject))
+        .subject(header_text(subject))
         .date(now.into())
         .message_id(Some(format!("<{}@{domain}>", message.id)))
         .references(format!("<{}@{domain}>", message.thread))
@@ -71,7 +78,7 @@ pub fn compose(
         .raw_header(header("Auto-Submitted", "auto-generated"))
         .raw_header(header("X-Auto-Response-Suppress", "All"))
         .raw_header(header("Content-Language", &message.language))
-        .multipart(parts(message))?;
+        .multipart(parts(&message.id, text, html))?;
     let raw = String::from_utf8(mail.formatted()).map_err(|_| ComposeError::NotAscii)?;
     if !raw.is_ascii() {
         return Err(ComposeError::NotAscii);
@@ -83,11 +90,11 @@ pub fn compose(
     })
 }
 
-fn parts(message: &Message) -> MultiPart {
+fn parts(id: &str, text: &str, html: &str) -> MultiPart {
     MultiPart::alternative()
-        .boundary(boundary(&message.id))
-        .singlepart(SinglePart::plain(body_text(&message.text)))
-        .singlepart(SinglePart::html(body_text(&message.html)))
+        .boundary(boundary(id))
+        .singlepart(SinglePart::plain(body_text(text)))
+        .singlepart(SinglePart::html(body_text(html)))
 }
 
 /// A boundary that follows from the id, and that no content holds: encoded lines have no `=_` (RFC 2045 section 6.7),

@@ -158,6 +158,7 @@ mod tests {
             Report::InDoubt { .. } => DOUBT,
             Report::Abandoned => ABANDONED,
             Report::Accepted { .. } => "accepted",
+            Report::Again { .. } => "again",
         }
     }
 

@@ -8,10 +8,12 @@ use chrono::Utc;
 use crate::calendar::event::Occurrence;
 use crate::calendar::event::When;
 use crate::calendar::zone::Zone;
+use crate::channel::Content;
 use crate::channel::Message;
 use crate::delivery::message::Reminder;
 use crate::delivery::message::RenderError;
 use crate::delivery::message::Renderer;
+use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::TriggerId;
 
@@ -68,23 +70,42 @@ pub(super) fn sent(now: &str) -> Sending {
     }
 }
 
+/// A letter, and what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) message: Message,
+    pub(super) subject: String,
+    pub(super) text: String,
+    pub(super) html: String,
+}
+
 pub(super) fn render_in(
     renderer: &Renderer,
     occurrence: &Occurrence,
     sending: &Sending,
     locale: &str,
-) -> Result<Message, RenderError> {
-    renderer.render(&Reminder {
+) -> Result<Written, RenderError> {
+    let message = renderer.render(&Reminder {
         trigger: "0123456789abcdef0123456789abcdef".parse::<TriggerId>().unwrap(),
         trigger_at: sending.trigger_at,
         now: sending.now,
         owner: &OwnerId("jo".to_owned()),
         event_uid: "stand-up@example.org",
+        channel: ChannelKind::Email,
         to: "jo@example.org",
         zone: &zone("Europe/Berlin"),
         locale,
         occurrence,
         notes: &sending.notes,
+    })?;
+    let Content::Letter { subject, text, html } = message.content.clone() else {
+        panic!("an e-mail is a letter");
+    };
+    Ok(Written {
+        message,
+        subject,
+        text,
+        html,
     })
 }
 

@@ -13,6 +13,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 
 use crate::channel;
+use crate::channel::Content;
 use crate::delivery::message::Reminder;
 use crate::delivery::message::RenderError;
 use crate::delivery::message::facts::Facts;
@@ -20,6 +21,7 @@ use crate::delivery::message::facts::is_web;
 use crate::delivery::message::folder;
 use crate::delivery::message::languages::Languages;
 use crate::delivery::message::wording::Wording;
+use crate::trigger::ChannelKind;
 
 const TEXT: &str = "reminder.txt";
 const HTML: &str = "reminder.html";
@@ -119,16 +121,29 @@ impl Renderer {
     pub fn render(&self, reminder: &Reminder<'_>) -> Result<channel::Message, RenderError> {
         let words = self.languages.nearest(reminder.locale);
         let wording = Wording::of(&Facts::of(reminder), words)?;
-        let (subject, language) = (wording.subject.clone(), wording.language.clone());
-        let wording = Value::from(Serde(wording));
+        let language = wording.language.clone();
+        let content = match reminder.channel {
+            ChannelKind::Email => self.letter(wording)?,
+            ChannelKind::Sms | ChannelKind::Webhook => {
+                Content::Text(self.write(TEXT, &Value::from(Serde(wording)))?)
+            }
+        };
         Ok(channel::Message {
             id: reminder.trigger.to_string(),
             thread: reminder.thread(),
             to: reminder.to.to_owned(),
-            subject: subject.split_whitespace().collect::<Vec<_>>().join(" "),
+            content,
+            language,
+        })
+    }
+
+    fn letter(&self, wording: Wording) -> Result<Content, RenderError> {
+        let subject = wording.subject.split_whitespace().collect::<Vec<_>>().join(" ");
+        let wording = Value::from(Serde(wording));
+        Ok(Content::Letter {
+            subject,
             text: self.write(TEXT, &wording)?,
             html: self.write(HTML, &wording)?,
-            language,
         })
     }
 

@@ -17,11 +17,22 @@ fn message() -> Message {
         id: "0123456789abcdef0123456789abcdef".to_owned(),
         thread: "fedcba9876543210fedcba9876543210".to_owned(),
         to: "jo@example.org".to_owned(),
-        subject: "Reminder: Stand-up".to_owned(),
-        text: "Starts in 15 minutes: Stand-up\n".to_owned(),
-        html: "<p>Starts in 15 minutes</p>\n".to_owned(),
+        content: Content::Letter {
+            subject: "Reminder: Stand-up".to_owned(),
+            text: "Starts in 15 minutes: Stand-up\n".to_owned(),
+            html: "<p>Starts in 15 minutes</p>\n".to_owned(),
+        },
         language: "en".to_owned(),
     }
+}
+
+fn with_subject(subject: &str) -> Message {
+    let content = Content::Letter {
+        subject: subject.to_owned(),
+        text: "Starts in 15 minutes: Stand-up\n".to_owned(),
+        html: "<p>Starts in 15 minutes</p>\n".to_owned(),
+    };
+    Message { content, ..message() }
 }
 
 fn now() -> DateTime<Utc> {
@@ -99,11 +110,8 @@ fn a_retry_is_the_same_mail_but_for_its_date() {
 
 #[test]
 fn a_summary_with_a_line_break_adds_no_header() {
-    let hostile = Message {
-        subject: "Zahnarzt\r\nBcc: eve@example.net\r\n\r\nbody\u{2028}end\0".to_owned(),
-        ..message()
-    };
-    let raw = raw(&hostile);
+    let hostile = "Zahnarzt\r\nBcc: eve@example.net\r\n\r\nbody\u{2028}end\0";
+    let raw = raw(&with_subject(hostile));
     assert!(raw.lines().all(|line| !line.starts_with("Bcc")));
     assert_eq!(
         header_of(&raw, "Subject"),
@@ -113,10 +121,7 @@ fn a_summary_with_a_line_break_adds_no_header() {
 
 #[test]
 fn a_summary_that_reads_like_an_encoded_word_is_not_decoded_by_anybody() {
-    let raw = raw(&Message {
-        subject: "=?utf-8?Q?=0d=0aBcc:_eve@example.net?=".to_owned(),
-        ..message()
-    });
+    let raw = raw(&with_subject("=?utf-8?Q?=0d=0aBcc:_eve@example.net?="));
     let shown = decoded(&header_of(&raw, "Subject"));
     assert_eq!(
         shown.replace('\u{2060}', ""),
@@ -127,10 +132,7 @@ fn a_summary_that_reads_like_an_encoded_word_is_not_decoded_by_anybody() {
 #[test]
 fn a_long_subject_is_never_split_inside_a_character() {
     let subject = "Ärztin über Größe, 会議の予定 und 🗓️ ".repeat(8);
-    let raw = raw(&Message {
-        subject: subject.clone(),
-        ..message()
-    });
+    let raw = raw(&with_subject(&subject));
     let expected: String = subject
         .split(' ')
         .filter(|w| !w.is_empty())
@@ -177,7 +179,7 @@ proptest! {
         subject in "\\PC{0,400}|[a-z]{0,2000}|(?s).{0,200}",
         text in "(?s).{0,3000}|[a-z.\r\n]{0,3000}",
     ) {
-        let message = Message { subject, html: text.clone(), text, ..message() };
+        let message = Message { content: Content::Letter { subject, html: text.clone(), text }, ..message() };
         let raw = raw(&message);
         prop_assert!(raw.is_ascii());
         for line in raw.split("\r\n") {

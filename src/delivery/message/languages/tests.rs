@@ -12,6 +12,7 @@ use crate::channel::email::Letterhead;
 use crate::channel::email::compose;
 use crate::delivery::message::Renderer;
 use crate::delivery::message::samples::Sending;
+use crate::delivery::message::samples::Written;
 use crate::delivery::message::samples::at;
 use crate::delivery::message::samples::folder_with;
 use crate::delivery::message::samples::render_in;
@@ -23,7 +24,7 @@ use crate::delivery::message::samples::zone;
 
 const TAGS: [&str; 7] = ["en", "en-US", "de", "fr", "es", "ja", "ar"];
 
-fn render(occurrence: &Occurrence, sending: &Sending, locale: &str) -> Message {
+fn render(occurrence: &Occurrence, sending: &Sending, locale: &str) -> Written {
     render_in(&Renderer::new(None).unwrap(), occurrence, sending, locale).unwrap()
 }
 
@@ -64,7 +65,7 @@ fn visible(text: &str) -> String {
 fn an_event_in_each_language() {
     for tag in TAGS {
         let message = render(&full(), &sent("2026-12-01T11:00:00Z"), tag);
-        assert_eq!(message.language, tag);
+        assert_eq!(message.message.language, tag);
         let shown = format!("{}\n\n{}\n\n{}", message.subject, message.text, message.html);
         insta::assert_snapshot!(format!("an_event_in_{tag}"), visible(&shown));
     }
@@ -272,7 +273,7 @@ fn subjects_in_every_language_are_whole_encoded_words() {
                 ..stand_up()
             };
             let message = render(&occurrence, &sent("2026-12-01T08:15:00Z"), tag);
-            let (header, read) = subject_of(&message);
+            let (header, read) = subject_of(&message.message);
             assert_eq!(read, message.subject, "{tag}");
             // RFC 2047 section 2: each at most 75 characters; section 5: each whole by itself.
             for word in header.split(' ').filter(|word| word.starts_with("=?")) {
@@ -361,7 +362,7 @@ fn a_region_is_a_file_with_what_differs_there() {
         ..stand_up()
     };
     let message = render_in(&renderer, &new_year, &sent("2026-01-01T08:15:00Z"), "de-AT").unwrap();
-    assert_eq!(message.language, "de-AT");
+    assert_eq!(message.message.language, "de-AT");
     assert!(
         message.text.contains("Wann: Donnerstag, 1. Jänner 2026"),
         "{}",
@@ -378,7 +379,7 @@ fn a_new_language_needs_no_build_and_english_fills_its_gaps() {
     );
     let renderer = Renderer::new(Some(folder.path())).unwrap();
     let message = render_in(&renderer, &full(), &sent("2026-12-01T11:30:00Z"), "he-IL").unwrap();
-    assert_eq!(message.language, "he");
+    assert_eq!(message.message.language, "he");
     assert!(message.html.contains("dir=\"rtl\""));
     assert!(message.text.starts_with("מתחיל בעוד 1 hour"), "{}", message.text);
     assert!(

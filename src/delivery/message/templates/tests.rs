@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::calendar::event::Occurrence;
 use crate::calendar::event::When;
-use crate::channel::Message;
 use crate::channel::email::Letterhead;
 use crate::channel::email::compose;
 use crate::delivery::message::samples::Sending;
+use crate::delivery::message::samples::Written;
 use crate::delivery::message::samples::at;
 use crate::delivery::message::samples::folder_with;
 use crate::delivery::message::samples::render_in;
@@ -19,7 +19,7 @@ use crate::delivery::message::samples::task;
 use crate::delivery::message::samples::whole_days;
 use crate::delivery::message::samples::zone;
 
-fn render(occurrence: &Occurrence, sending: &Sending) -> Message {
+fn render(occurrence: &Occurrence, sending: &Sending) -> Written {
     render_in(&Renderer::new(None).unwrap(), occurrence, sending, "en").unwrap()
 }
 
@@ -29,7 +29,7 @@ fn mail(occurrence: &Occurrence, sending: &Sending) -> String {
         envelope_sender: None,
         message_id_domain: "carillon.example.org".to_owned(),
     };
-    let letter = compose(&letterhead, &render(occurrence, sending), sending.now).unwrap();
+    let letter = compose(&letterhead, &render(occurrence, sending).message, sending.now).unwrap();
     letter.raw.replace("\r\n", "\n")
 }
 
@@ -210,8 +210,8 @@ fn a_private_event_is_told_in_full() {
 
 #[test]
 fn all_reminders_of_an_event_are_one_thread() {
-    let message = render(&stand_up(), &sent("2026-12-01T08:15:00Z"));
-    let later = render(&stand_up(), &sent("2026-12-01T08:30:00Z"));
+    let message = render(&stand_up(), &sent("2026-12-01T08:15:00Z")).message;
+    let later = render(&stand_up(), &sent("2026-12-01T08:30:00Z")).message;
     assert_eq!(message.thread, later.thread);
     assert!(message.thread.bytes().all(|byte| byte.is_ascii_hexdigit()));
 }
