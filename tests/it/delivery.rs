@@ -502,16 +502,17 @@ async fn a_refusal_for_now_is_tried_again_and_a_relay_that_is_down_burns_no_atte
     );
 }
 
-fn again(after: TimeDelta) -> Option<Report> {
-    Some(Report::Again {
+fn again(after: TimeDelta) -> Report {
+    Report::Again {
         after: after.to_std().expect("a pause is positive"),
         payload: None,
-    })
+    }
 }
 
 #[tokio::test]
 async fn a_target_gets_it_again_when_it_asked_to_and_no_sooner() {
-    let channel = Scripted::new([again(TimeDelta::minutes(40)), again(TimeDelta::seconds(5))]);
+    let channel =
+        Scripted::new([TimeDelta::minutes(40), TimeDelta::seconds(5)].map(|after| Some(again(after))));
     let mut scene = Scene::through(Some(channel)).await;
     let lines = "DTSTART:20261201T090000Z\nDURATION:PT4H";
     scene.hand.change("e", "anna", event("e", lines)).await;
@@ -527,7 +528,7 @@ async fn a_target_gets_it_again_when_it_asked_to_and_no_sooner() {
 #[tokio::test]
 async fn a_target_that_asks_for_ever_or_for_what_is_too_late_has_it() {
     for (after, attempts) in [(TimeDelta::seconds(1), 8), (TimeDelta::days(9), 1)] {
-        let channel = Scripted::new((0..50).map(|_| again(after)));
+        let channel = Scripted::new((0..50).map(|_| Some(again(after))));
         let mut scene = Scene::through(Some(channel)).await;
         let lines = "DTSTART:20261201T090000Z\nDURATION:PT4H";
         scene.hand.change("e", "anna", event("e", lines)).await;
