@@ -105,6 +105,8 @@ metrics! {
     changes: IntCounterVec = "changes_total" ["source", "result"] &[];
     /// Connections to mail relays.
     smtp_connections: GaugeVec = "smtp_connections" ["relay", "state"] &[];
+    /// Whether the other side counts as down: it gets one probe every few seconds, and what is due waits.
+    breaker_open: GaugeVec = "breaker_open" ["target"] &[];
     /// This node's clock less the store's.
     clock_offset: Gauge = "clock_offset_seconds" [] &[];
     /// Whether the last reload of the configuration succeeded.
@@ -308,6 +310,12 @@ impl Metrics {
             .set(f64::from(count));
     }
 
+    /// Whether the breaker of `target` is open.
+    pub fn breaker(&self, target: &str, is_open: bool) {
+        let open = f64::from(u8::from(is_open));
+        self.breaker_open.with_label_values(&[target]).set(open);
+    }
+
     /// Whether this node is ready.
     pub fn ready(&self, is_ready: bool) {
         self.ready.set(i64::from(is_ready));
@@ -423,6 +431,7 @@ mod tests {
         metrics.took(ChannelKind::Email, "smtp", Stage::Send, Duration::from_millis(3));
         metrics.changed("nextcloud", &ChangeResult::Applied);
         metrics.smtp_connections("relay:25", ConnectionState::Idle, 2);
+        metrics.breaker("relay:25", true);
         metrics.planner_ran(DateTime::UNIX_EPOCH, Duration::from_millis(4));
         metrics
     }

@@ -216,7 +216,7 @@ fn channels(
 ) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
     let letterhead = settings.letterhead.clone();
     let email: Arc<dyn Channel> = match &settings.smtp {
-        Some(relay) => Arc::new(EmailChannel::new(letterhead, relay.clone(), Arc::clone(clock))?),
+        Some(relay) => Arc::new(EmailChannel::new(letterhead, [relay.clone()], Arc::clone(clock))?),
         None => Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock))),
     };
     Ok(BTreeMap::from([(ChannelKind::Email, email)]))

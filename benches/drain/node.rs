@@ -81,7 +81,7 @@ impl BenchNode {
         let channel: Arc<dyn Channel> = match settings.smtp.clone() {
             None => Arc::new(NothingChannel),
             Some(smtp) => Arc::new(
-                EmailChannel::new(settings.letterhead.clone(), smtp, Arc::clone(&clock))
+                EmailChannel::new(settings.letterhead.clone(), [smtp], Arc::clone(&clock))
                     .expect("no TLS is asked for"),
             ),
         };

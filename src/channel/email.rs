@@ -1,13 +1,15 @@
-//! E-mail: a letter is composed ([`compose()`]) and handed to the relay ([`smtp::Relay`]).
+//! E-mail: a letter is composed ([`compose()`]) and handed to a relay ([`smtp::Relay`]).
 
 mod compose;
 
 use std::sync::Arc;
 
+use crate::channel::Blame;
 use crate::channel::Channel;
 use crate::channel::Deadline;
 use crate::channel::Message;
 use crate::channel::Report;
+use crate::channel::breaker::Openness;
 use crate::channel::smtp;
 use crate::clock::Clock;
 
@@ -15,29 +17,48 @@ pub use self::compose::ComposeError;
 pub use self::compose::Letterhead;
 pub use self::compose::compose;
 
-/// Sends by e-mail through one relay.
+/// Sends by e-mail: through the first relay that is there and takes the message.
 #[derive(Debug)]
 pub struct EmailChannel {
-    relay: smtp::Relay,
+    relays: Vec<smtp::Relay>,
     letterhead: Letterhead,
     clock: Arc<dyn Clock>,
 }
 
 impl EmailChannel {
-    /// Prepares for the relay; nothing is connected yet.
+    /// Prepares for the relays, in the order in which they are asked; nothing is connected yet.
     ///
     /// # Errors
     /// When TLS is asked for and cannot be set up.
     pub fn new(
         letterhead: Letterhead,
-        relay: smtp::Config,
+        relays: impl IntoIterator<Item = smtp::Config>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, smtp::TlsError> {
+        let relays = relays
+            .into_iter()
+            .map(|relay| smtp::Relay::new(relay, clock.clone()));
         Ok(Self {
-            relay: smtp::Relay::new(relay, clock.clone())?,
+            relays: relays.collect::<Result<_, _>>()?,
             letterhead,
             clock,
         })
+    }
+}
+
+impl EmailChannel {
+    /// The next relay is asked only where it is certain that the last one has not taken the message.
+    async fn submit(&self, letter: &smtp::Letter, deadline: Deadline) -> Report {
+        let mut last = None;
+        for relay in &self.relays {
+            match relay.submit(letter, deadline).await {
+                report @ Report::Transient {
+                    of: Blame::Target, ..
+                } => last = Some(report),
+                report => return report,
+            }
+        }
+        last.unwrap_or(Report::Abandoned)
     }
 }
 
@@ -45,7 +66,7 @@ impl EmailChannel {
 impl Channel for EmailChannel {
     async fn send(&self, message: &Message, deadline: Deadline) -> Report {
         match compose(&self.letterhead, message, self.clock.now()) {
-            Ok(letter) => self.relay.submit(&letter, deadline).await,
+            Ok(letter) => self.submit(&letter, deadline).await,
             Err(error) => Report::Permanent {
                 error: error.to_string(),
             },
@@ -57,10 +78,22 @@ impl Channel for EmailChannel {
     }
 
     fn connections(&self) -> Option<(usize, usize)> {
-        Some(self.relay.connections())
+        let connections = self.relays.iter().map(smtp::Relay::connections);
+        Some(connections.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1)))
     }
 
     fn permits(&self) -> usize {
-        self.relay.permits()
+        self.relays.iter().map(smtp::Relay::permits).max().unwrap_or(1)
+    }
+
+    fn openness(&self) -> Openness {
+        let all = self.relays.iter().map(smtp::Relay::openness);
+        all.min_by_key(|openness| openness.rank())
+            .unwrap_or(Openness::Everybody)
+    }
+
+    fn breakers(&self) -> Vec<(String, bool)> {
+        let of = |relay: &smtp::Relay| (relay.name(), relay.openness() != Openness::Everybody);
+        self.relays.iter().map(of).collect()
     }
 }

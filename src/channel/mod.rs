@@ -1,12 +1,15 @@
 //! The ways out. A channel sends one message and returns facts; it decides nothing about retries and writes nothing:
 //! `delivery` turns the facts into decisions, and the settle writes them.
 
+pub mod breaker;
 pub mod email;
 pub mod outbox;
 pub mod receipt;
 pub mod smtp;
 
 use std::time::Duration;
+
+use crate::channel::breaker::Openness;
 
 /// What is to be sent, rendered for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,4 +125,14 @@ pub trait Channel: Send + Sync + std::fmt::Debug {
 
     /// How many sends may be under way at once.
     fn permits(&self) -> usize;
+
+    /// How many may send now: while nobody on the other side is there, what is due waits where it is.
+    fn openness(&self) -> Openness {
+        Openness::Everybody
+    }
+
+    /// The breakers of this channel, each by the name of what it stands for, and whether it is open.
+    fn breakers(&self) -> Vec<(String, bool)> {
+        Vec::new()
+    }
 }

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::channel::Channel;
 use crate::channel::Deadline;
 use crate::channel::Report;
+use crate::channel::breaker::Openness;
 use crate::clock::Clock;
 use crate::delivery::ChannelConfig;
 use crate::delivery::Config;
@@ -161,6 +162,9 @@ impl Lane {
                 metrics.smtp_connections(relay, ConnectionState::Busy, busy);
                 metrics.smtp_connections(relay, ConnectionState::Idle, idle);
             }
+            for (target, is_open) in self.channel.breakers() {
+                self.shared.metrics.breaker(&target, is_open);
+            }
             let silence = self.shared.config.borrow().delivery.send_within + MARGIN;
             self.shared
                 .ready
@@ -191,7 +195,12 @@ impl Lane {
 
     /// Fires what is due now, as much as may be sent at once. Returns how many timers were taken.
     pub async fn tick(&self, mut permits: OwnedSemaphorePermit) -> usize {
-        let most = (self.permits.available_permits() + 1).min(BATCH);
+        let most = match self.channel.openness() {
+            Openness::Everybody => (self.permits.available_permits() + 1).min(BATCH),
+            Openness::OneProbe => 1,
+            // What is due waits here, and leaves when the other side is back.
+            Openness::Nobody(_) => return 0,
+        };
         let claims = self.in_turn(most);
         let more = u32::try_from(claims.len().saturating_sub(1)).expect("a batch is small");
         if let Ok(more) = self.permits.clone().try_acquire_many_owned(more) {
@@ -238,6 +247,9 @@ impl Lane {
     }
 
     fn pause(&self) -> Duration {
+        if let Openness::Nobody(pause) = self.channel.openness() {
+            return pause.min(LOOK);
+        }
         let next = self.shared.armed.next_due(self.kind);
         let until_due = next.map(|due_at| (due_at - self.due_until()).to_std().unwrap_or_default());
         until_due.unwrap_or(LOOK).min(LOOK)

@@ -8,6 +8,10 @@ use chrono::Utc;
 
 use crate::trigger::TriggerId;
 
+/// The longest pause after a failure that is not the message's: how often the other side is asked meanwhile is its
+/// breaker's affair, and when it is back, everything shall leave within a minute.
+const TARGET_PAUSE: Duration = Duration::from_secs(30);
+
 /// How often and how soon a channel tries again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
@@ -78,6 +82,10 @@ impl Policy {
     }
 
     fn pause(&self, failure: &Failure, used: u32) -> Duration {
+        if !failure.counts {
+            let pause = self.backoff.min(TARGET_PAUSE);
+            return pause.mul_f64(1.0 + self.jitter * spread(failure.trigger, used, failure.at));
+        }
         let doublings = used.saturating_sub(1).min(31);
         let pause = self.backoff.saturating_mul(1 << doublings).min(self.max_backoff);
         pause.mul_f64(1.0 + self.jitter * spread(failure.trigger, used, failure.at))

@@ -63,7 +63,7 @@ fn letterhead() -> Letterhead {
 
 fn channel(config: Config) -> EmailChannel {
     let clock = Arc::new(SystemClock);
-    EmailChannel::new(letterhead(), config, clock).expect("the test's certificates are good")
+    EmailChannel::new(letterhead(), [config], clock).expect("the test's certificates are good")
 }
 
 fn message(id: u32) -> Message {

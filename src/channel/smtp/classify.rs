@@ -92,6 +92,7 @@ pub(super) fn describe(failure: &Failure, recipient: Option<&Address>) -> String
         ),
         Cause::TimedOut => format!("timed out at {stage}"),
         Cause::OutOfTime => format!("no time left at {stage}"),
+        Cause::LeftAlone => "the relay is down; it was not asked again".to_owned(),
     }
 }
 

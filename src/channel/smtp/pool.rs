@@ -10,8 +10,11 @@ use lettre::transport::smtp::response::Response;
 use tokio::sync::Semaphore;
 use tokio::sync::SemaphorePermit;
 
+use crate::channel::Blame;
 use crate::channel::Deadline;
 use crate::channel::Report;
+use crate::channel::breaker::Breaker;
+use crate::channel::breaker::Openness;
 use crate::channel::smtp::Config;
 use crate::channel::smtp::Letter;
 use crate::channel::smtp::Tls;
@@ -46,6 +49,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     permits: Semaphore,
     idle: Mutex<Idle>,
+    breaker: Mutex<Breaker>,
 }
 
 /// Messages under way for each connection. Waiting is part of the attempt, so a relay must get through so many within
@@ -82,6 +86,7 @@ impl Relay {
         let shared = Shared {
             permits: Semaphore::new(config.connections),
             idle: Mutex::default(),
+            breaker: Mutex::default(),
             config,
             encryption,
             clock,
@@ -117,12 +122,60 @@ impl Relay {
         Ok(())
     }
 
+    /// The name of the relay in metrics: host and port.
+    pub fn name(&self) -> String {
+        let Config { host, port, .. } = &self.shared.config;
+        format!("{host}:{port}")
+    }
+
+    /// How many may be handed to it now.
+    pub fn openness(&self) -> Openness {
+        self.shared.breaker().openness(self.shared.clock.elapsed())
+    }
+
     /// Hands one message over.
     pub async fn submit(&self, letter: &Letter, deadline: Deadline) -> Report {
         let steps = self.steps(deadline);
-        match self.attempt(&steps, letter).await {
+        let outcome = self.attempt(&steps, letter).await;
+        let was_asked = !matches!(
+            &outcome,
+            Err(Failure {
+                cause: Cause::LeftAlone | Cause::OutOfTime,
+                ..
+            })
+        );
+        let report = match outcome {
             Ok(reply) => classify::accepted(&reply, &letter.to),
             Err(failure) => classify::failed(&failure, &letter.to),
+        };
+        if was_asked {
+            self.note(&report);
+        }
+        report
+    }
+
+    /// What an attempt says about the relay: that it refuses a message shows that it is there.
+    fn note(&self, report: &Report) {
+        let mut breaker = self.shared.breaker();
+        let was_open = breaker.is_open();
+        match report {
+            Report::Transient {
+                of: Blame::Target, ..
+            }
+            | Report::InDoubt { .. } => breaker.failed(self.shared.clock.elapsed()),
+            _ => breaker.succeeded(),
+        }
+        if breaker.is_open() != was_open {
+            let relay = self.name();
+            if was_open {
+                tracing::info!(relay, "the relay is back");
+            } else {
+                tracing::warn!(
+                    relay,
+                    ?report,
+                    "the relay is left alone but for a probe every few seconds"
+                );
+            }
         }
     }
 
@@ -136,6 +189,13 @@ impl Relay {
 
     async fn attempt(&self, steps: &Steps<'_>, letter: &Letter) -> Result<Response, Failure> {
         let _permit = self.permit(steps).await?;
+        // Asked only now: many may have waited while it turned out that the relay is down.
+        if !self.shared.breaker().admits(self.shared.clock.elapsed()) {
+            return Err(Failure {
+                stage: Stage::Connect,
+                cause: Cause::LeftAlone,
+            });
+        }
         let mut connection = self.connection(steps).await?;
         let mut begun = connection.begin(steps, letter).await;
         if begun.is_err() && connection.transactions > 0 {
@@ -204,6 +264,10 @@ impl Relay {
 impl Shared {
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().expect("no holder panics")
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().expect("no holder panics")
     }
 
     /// Takes out what has not been used for a while. Nobody watches any longer once nothing is left.

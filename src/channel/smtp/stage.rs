@@ -87,6 +87,8 @@ pub(super) enum Cause {
     TimedOut,
     /// The attempt had no time left when the stage would have begun.
     OutOfTime,
+    /// The relay is down, and it is not yet time to look whether it is back.
+    LeftAlone,
 }
 
 impl Failure {

@@ -167,7 +167,7 @@ async fn the_null_sender_asks_for_no_bounces() {
         envelope_sender: None,
         ..letterhead()
     };
-    let channel = EmailChannel::new(anonymous, config(relay.port), Arc::new(SystemClock)).unwrap();
+    let channel = EmailChannel::new(anonymous, [config(relay.port)], Arc::new(SystemClock)).unwrap();
     send(&channel).await;
     assert!(relay.seen().commands.contains(&"MAIL FROM:<>".to_owned()));
 }

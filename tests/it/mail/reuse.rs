@@ -130,7 +130,8 @@ async fn a_relay_that_ends_every_session_is_tried_once_more_only() {
 /// A channel whose clock is in the test's hand.
 fn clocked(port: u16) -> (EmailChannel, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at("2026-12-01T08:15:00Z".parse().unwrap()));
-    let channel = EmailChannel::new(letterhead(), config(port), clock.clone()).expect("no TLS is configured");
+    let channel =
+        EmailChannel::new(letterhead(), [config(port)], clock.clone()).expect("no TLS is configured");
     (channel, clock)
 }
 
@@ -182,7 +183,7 @@ async fn a_pause_in_mid_dialogue_sends_nothing() {
     })
     .await;
     let channel =
-        EmailChannel::new(letterhead(), config(relay.port), clock.clone()).expect("no TLS is configured");
+        EmailChannel::new(letterhead(), [config(relay.port)], clock.clone()).expect("no TLS is configured");
     assert_eq!(send_by(&channel, &clock).await, Report::Abandoned);
     relay.wait_until(|seen| seen.ended == 1).await;
     assert_eq!(relay.seen().messages.len(), 0);

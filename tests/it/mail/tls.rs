@@ -96,7 +96,7 @@ fn a_file_of_authorities_that_holds_none_is_refused() {
             ..config(465)
         };
         let clock = std::sync::Arc::new(carillon::clock::SystemClock);
-        let error = EmailChannel::new(letterhead(), config, clock)
+        let error = EmailChannel::new(letterhead(), [config], clock)
             .unwrap_err()
             .to_string();
         assert!(error.contains("ca_file"), "{error}");
