@@ -37,6 +37,7 @@ use crate::store::Version;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
+use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::series::Lateness;
 
 /// The name under which the store remembers by which zone data and policies everything was planned.
@@ -58,6 +59,34 @@ pub struct Policies {
     pub display: Display,
     /// How late a trigger may already be when its event is created or moved, and still be sent at once.
     pub late_grace: Duration,
+    /// Alarms of events that have none of their own.
+    pub defaults: DefaultPolicy,
+    /// The sources that are configured, by name.
+    pub sources: BTreeMap<String, Source>,
+}
+
+impl Policies {
+    /// The source of this name; one that is not configured is a calendar.
+    pub fn source(&self, name: &str) -> Source {
+        self.sources.get(name).copied().unwrap_or_default()
+    }
+}
+
+/// Where events come from, as far as it decides what they mean.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Source {
+    /// What its objects are.
+    pub kind: SourceKind,
+}
+
+/// What the objects of a source are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SourceKind {
+    /// Events as they stand in a calendar.
+    #[default]
+    Calendar,
+    /// Messages about events, as people send them to each other (iTIP, RFC 5546).
+    Itip,
 }
 
 /// What becomes of DISPLAY and AUDIO alarms.

@@ -6,6 +6,7 @@
 
 mod complaint;
 mod mail;
+mod policies;
 mod reader;
 mod rules;
 #[cfg(test)]
@@ -24,7 +25,6 @@ pub use complaint::Complaints;
 pub use complaint::Origin;
 
 use crate::change;
-use crate::change::Display;
 use crate::channel::email::Letterhead;
 use crate::channel::smtp;
 use crate::cluster;
@@ -174,7 +174,7 @@ impl Settings {
             delivery,
             smtp: mail::smtp(reader, &letterhead),
             letterhead,
-            policies: policies(reader),
+            policies: policies::read(reader),
             retention: RetentionConfig {
                 history: reader.duration("retention.history"),
                 tombstones: reader.duration("retention.tombstones"),
@@ -220,7 +220,7 @@ impl Settings {
             .collect();
         for ((section, name), (value, origin)) in by_section {
             if section != open {
-                lines.push(format!("\n[{section}]"));
+                lines.push(format!("\n[{}]", heading(section)));
                 open = section;
             }
             let source = match origin {
@@ -231,6 +231,18 @@ impl Settings {
         }
         lines.join("\n").trim_start().to_owned() + "\n"
     }
+}
+
+/// A section as TOML names it: people call their sources as they like.
+fn heading(section: &str) -> String {
+    let Some(source) = section.strip_prefix("sources.") else {
+        return section.to_owned();
+    };
+    let (name, part) = match source.strip_suffix(".defaults") {
+        Some(name) => (name, ".defaults"),
+        None => (source, ""),
+    };
+    format!("sources.{name:?}{part}")
 }
 
 /// The keys or sections that differ and take effect only after a restart.
@@ -379,16 +391,6 @@ fn limit(reader: &mut Reader, kind: ChannelKind) -> Option<Limit> {
         send_within: Duration::ZERO,
         time_shift_ms: 0,
     })
-}
-
-fn policies(reader: &mut Reader) -> change::Policies {
-    change::Policies {
-        display: reader.choice(
-            "policies.display",
-            &[("skip", Display::Skip), ("deliver", Display::Deliver)],
-        ),
-        late_grace: reader.duration("policies.late_grace"),
-    }
 }
 
 fn log_config(reader: &mut Reader) -> logging::Config {

@@ -63,8 +63,39 @@ impl Reader {
             taken: BTreeSet::new(),
             complaints,
         };
+        reader.know_sources();
         reader.complain_about_unknown_keys();
         reader
+    }
+
+    /// Each source that anybody names has the same keys.
+    fn know_sources(&mut self) {
+        let unstated = || Value::new(None, ValueKind::Array(Vec::new()));
+        for name in self.sources() {
+            let kind = Value::new(None, ValueKind::String("calendar".to_owned()));
+            let kind_of = format!("sources.{name}.kind");
+            self.values.entry(kind_of.clone()).or_insert_with(|| kind.clone());
+            self.defaults.insert(kind_of, kind);
+            for list in ["timed", "all_day"] {
+                let key = format!("sources.{name}.defaults.{list}");
+                self.defaults.insert(key, unstated());
+            }
+        }
+    }
+
+    /// The names of the sources that have a section.
+    pub(super) fn sources(&self) -> Vec<String> {
+        let below = self.values.keys().filter_map(|key| key.strip_prefix("sources."));
+        let sections = below.filter_map(|key| Some(key.rsplit_once('.')?.0));
+        let names: BTreeSet<&str> = sections
+            .map(|section| section.strip_suffix(".defaults").unwrap_or(section))
+            .collect();
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Whether anybody but the defaults says something about `key`.
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.values.contains_key(key)
     }
 
     fn complain_about_unknown_keys(&mut self) {
@@ -223,6 +254,16 @@ impl Reader {
         })
     }
 
+    /// A list of texts as `convert` reads it; in the environment they are separated by commas.
+    pub(super) fn list<T>(
+        &mut self,
+        key: &str,
+        expected: &str,
+        convert: impl Fn(&[String]) -> Option<T>,
+    ) -> T {
+        self.read(key, expected, |value| convert(&items(value)?))
+    }
+
     /// A value that its own type reads.
     pub(super) fn parsed<T: std::str::FromStr>(&mut self, key: &str, expected: &str) -> T {
         self.read(key, expected, |value| text(value)?.trim().parse().ok())
@@ -324,7 +365,7 @@ fn likeness(known: &str, key: &str) -> f64 {
     }
 }
 
-/// The leaves of a tree of tables, by their path. An array is a leaf: no key of ours holds one.
+/// The leaves of a tree of tables, by their path. An array is a leaf: a list.
 fn leaves(root: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let mut open = vec![(String::new(), root)];
@@ -355,14 +396,30 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
+/// The texts of a list.
+fn items(value: &Value) -> Option<Vec<String>> {
+    match &value.kind {
+        ValueKind::Array(items) => items.iter().map(text).collect(),
+        ValueKind::String(list) if is_from_environment(value) => {
+            let items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
+            Some(items.map(str::to_owned).collect())
+        }
+        _ => None,
+    }
+}
+
 /// A value as a complaint shows it.
 fn shown(value: &Value) -> String {
-    let shown = text(value).unwrap_or_else(|| value.to_string());
+    let list = || items(value).map(|items| items.join(", "));
+    let shown = text(value).or_else(list).unwrap_or_else(|| value.to_string());
     without_password(&shown).chars().take(200).collect()
 }
 
 /// A value as TOML writes it; what the environment says of a number or a flag is a text without quotes.
 fn literal(value: &Value, default: &Value) -> String {
+    if let (Some(items), ValueKind::Array(_)) = (items(value), &default.kind) {
+        return format!("{items:?}");
+    }
     match (text(value), text(default)) {
         (Some(value), Some(_)) => format!("{:?}", without_password(&value)),
         (Some(value), None) => value,

@@ -324,3 +324,55 @@ fn a_place_of_the_cluster_that_cannot_work_is_refused() {
         from_environment(&[postgres, ("CARILLON__CLUSTER__ADVERTISE", place)]).unwrap();
     }
 }
+
+#[test]
+fn a_source_has_a_kind_and_default_alarms_of_its_own() {
+    let settings = from_file(
+        "[sources.invitations]\nkind = \"itip\"\n[sources.\"office.main\".defaults]\ntimed = [\"-PT10M\", \"-P1D\"]\n\
+         [policies.defaults]\nall_day = [\"-PT15H\"]\n",
+    )
+    .unwrap();
+    let policies = &settings.policies;
+    assert_eq!(policies.source("invitations").kind, change::SourceKind::Itip);
+    assert_eq!(policies.source("office.main").kind, change::SourceKind::Calendar);
+    assert_eq!(policies.source("unheard of").kind, change::SourceKind::Calendar);
+    let office = &policies.defaults.sources["office.main"];
+    let written = |alarms: &Option<Vec<_>>| {
+        alarms
+            .as_ref()
+            .map(|alarms| alarms.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(written(&office.timed).unwrap(), ["-PT10M", "-P1D"]);
+    assert_eq!(office.all_day, None);
+    assert_eq!(written(&policies.defaults.general.all_day).unwrap(), ["-PT15H"]);
+
+    let printed = settings.print_redacted();
+    assert_eq!(from_file(&printed).expect(&printed).policies, *policies);
+}
+
+#[test]
+fn a_list_in_the_environment_is_separated_by_commas() {
+    let settings = from_environment(&[
+        ("CARILLON__POLICIES__DEFAULTS__TIMED", "-PT15M, -P1D"),
+        ("CARILLON__SOURCES__OFFICE__KIND", "itip"),
+    ])
+    .unwrap();
+    assert_eq!(settings.policies.defaults.general.timed.unwrap().len(), 2);
+    assert_eq!(settings.policies.sources["office"].kind, change::SourceKind::Itip);
+}
+
+#[test]
+fn what_a_source_cannot_be_is_complained_about() {
+    let text = complaints(from_file(
+        "[sources.office]\nknid = \"itip\"\nkind = \"carrier pigeon\"\n[sources.office.defaults]\n\
+         timed = [\"15m\"]\nall_day = \"-P1D\"\n",
+    ));
+    assert!(text.contains("did you mean `sources.office.kind`?"), "{text}");
+    for key in [
+        "sources.office.kind = `carrier pigeon`",
+        "sources.office.defaults.timed = `15m`",
+        "sources.office.defaults.all_day = `-P1D`",
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(key)), "{key}:\n{text}");
+    }
+}

@@ -7,6 +7,7 @@
 //!    └─ holder lost ───┘  └──── retry ─────────┘
 //! ```
 
+pub mod defaults;
 pub mod expand;
 pub mod limit;
 pub mod outcome;

@@ -1,0 +1,68 @@
+//! `policies` and `sources`: what an alarm means where the standards leave a choice.
+
+use std::collections::BTreeMap;
+
+use super::reader::Reader;
+use crate::change::Display;
+use crate::change::Policies;
+use crate::change::Source;
+use crate::change::SourceKind;
+use crate::trigger::defaults;
+use crate::trigger::defaults::DefaultAlarm;
+use crate::trigger::defaults::DefaultPolicy;
+use crate::trigger::defaults::Defaults;
+
+pub(super) fn read(reader: &mut Reader) -> Policies {
+    let names = reader.sources();
+    Policies {
+        display: reader.choice(
+            "policies.display",
+            &[("skip", Display::Skip), ("deliver", Display::Deliver)],
+        ),
+        late_grace: reader.duration("policies.late_grace"),
+        defaults: DefaultPolicy {
+            general: Defaults {
+                timed: Some(alarms(reader, "policies.defaults.timed")),
+                all_day: Some(alarms(reader, "policies.defaults.all_day")),
+            },
+            transparent: reader.flag("policies.defaults.transparent"),
+            sources: names
+                .iter()
+                .map(|name| (name.clone(), source_defaults(reader, name)))
+                .collect(),
+        },
+        sources: sources(reader, names),
+    }
+}
+
+fn sources(reader: &mut Reader, names: Vec<String>) -> BTreeMap<String, Source> {
+    let kinds = [("calendar", SourceKind::Calendar), ("itip", SourceKind::Itip)];
+    let read = |name: String| {
+        let kind = reader.choice(&format!("sources.{name}.kind"), &kinds);
+        (name, Source { kind })
+    };
+    names.into_iter().map(read).collect()
+}
+
+fn source_defaults(reader: &mut Reader, name: &str) -> Defaults {
+    let mut stated = |kind: &str| {
+        let key = format!("sources.{name}.defaults.{kind}");
+        reader.is_set(&key).then(|| alarms(reader, &key))
+    };
+    Defaults {
+        timed: stated("timed"),
+        all_day: stated("all_day"),
+    }
+}
+
+fn alarms(reader: &mut Reader, key: &str) -> Vec<DefaultAlarm> {
+    let expected = format!(
+        "a list of up to {} durations before the start, such as [\"-PT15M\", \"-P1D\"]",
+        defaults::MOST
+    );
+    reader.list(key, &expected, |items| {
+        let alarms = items.iter().map(|item| item.parse().ok());
+        let alarms: Vec<DefaultAlarm> = alarms.collect::<Option<_>>()?;
+        (alarms.len() <= defaults::MOST).then_some(alarms)
+    })
+}
