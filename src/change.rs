@@ -38,6 +38,7 @@ use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
 use crate::trigger::defaults::DefaultPolicy;
+use crate::trigger::expand::Choices;
 use crate::trigger::series::Lateness;
 
 /// The name under which the store remembers by which zone data and policies everything was planned.
@@ -59,6 +60,8 @@ pub struct Policies {
     pub display: Display,
     /// How late a trigger may already be when its event is created or moved, and still be sent at once.
     pub late_grace: Duration,
+    /// What else alarms mean where the standards leave a choice.
+    pub choices: Choices,
     /// Alarms of events that have none of their own.
     pub defaults: DefaultPolicy,
     /// The sources that are configured, by name.

@@ -373,6 +373,7 @@ fn lane_config(settings: &Settings) -> LaneConfig {
         delivery: settings.delivery.clone(),
         channels: settings.channels.clone(),
         lateness: lateness(settings),
+        choices: settings.policies.choices,
         window: window(settings),
     }
 }

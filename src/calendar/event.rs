@@ -84,14 +84,19 @@ impl Component {
         }
     }
 
-    /// The attendee with one of these addresses.
+    /// The attendee with one of these addresses; of several one who attends: who declined by one address and accepted
+    /// by another comes.
     pub fn attendee(&self, addresses: &[String]) -> Option<&Attendee> {
-        self.attendees.iter().find(|attendee| {
-            addresses
-                .iter()
-                .map(|address| bare_address(address))
-                .any(|address| attendee.addresses.contains(&address))
-        })
+        let own: Vec<String> = addresses.iter().map(|address| bare_address(address)).collect();
+        let is_own = |attendee: &&Attendee| own.iter().any(|address| attendee.addresses.contains(address));
+        let is_absent = |attendee: &&Attendee| {
+            let status = attendee.status.as_deref();
+            matches!(status, Some("DECLINED" | "DELEGATED"))
+        };
+        let mine = || self.attendees.iter().filter(is_own);
+        mine()
+            .find(|attendee| !is_absent(attendee))
+            .or_else(|| mine().next())
     }
 }
 

@@ -55,7 +55,7 @@ pub fn cost(event: &Event, person: &Person, now: DateTime<Utc>) -> Result<u32, G
 /// Puts `group` right.
 pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTime<Utc>) -> Edit {
     let mut edit = Edit::default();
-    let person = group.owner.person();
+    let person = group.owner.person_by(policies.choices);
     let events = read_copies(group, &mut edit);
     let wishes = wishes(group, &events, &person, policies);
     let editing = Editing {

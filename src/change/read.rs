@@ -15,6 +15,7 @@ use crate::store::Change;
 use crate::store::ChangeBody;
 use crate::store::Owner;
 use crate::trigger::expand;
+use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
 
 /// A change that was understood.
@@ -64,7 +65,7 @@ pub fn read(
             .map(|owner| silent_alarms(event, owner, policies))
             .unwrap_or_default(),
     );
-    let person = owner.map_or_else(nobody, Owner::person);
+    let person = owner.map_or_else(nobody, |owner| owner.person_by(policies.choices));
     let cost = edit::cost(event, &person, now).map_err(|error| {
         vec![complaint(format!(
             "its rules cost too much to follow ({error}): send fewer or simpler RRULEs, or fewer alarms"
@@ -86,6 +87,7 @@ fn nobody() -> Person {
     Person {
         zone: Zone::utc(),
         addresses: Vec::new(),
+        choices: Choices::default(),
     }
 }
 
@@ -104,7 +106,7 @@ fn only_event(events: &[Event]) -> Result<&Event, Vec<Complaint>> {
 
 /// Which alarms of the event will not become messages, and why.
 fn silent_alarms(event: &Event, owner: &Owner, policies: &Policies) -> Vec<String> {
-    let (alarms, refusals) = expand::alarms(event, &owner.person());
+    let (alarms, refusals) = expand::alarms(event, &owner.person_by(policies.choices));
     let unrouted = alarms
         .into_iter()
         .filter(|alarm| route(&alarm.action, policies).is_none())

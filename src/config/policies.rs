@@ -11,6 +11,7 @@ use crate::trigger::defaults;
 use crate::trigger::defaults::DefaultAlarm;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::defaults::Defaults;
+use crate::trigger::expand::Choices;
 
 pub(super) fn read(reader: &mut Reader) -> Policies {
     let names = reader.sources();
@@ -20,6 +21,7 @@ pub(super) fn read(reader: &mut Reader) -> Policies {
             &[("skip", Display::Skip), ("deliver", Display::Deliver)],
         ),
         late_grace: reader.duration("policies.late_grace"),
+        choices: choices(reader),
         defaults: DefaultPolicy {
             general: Defaults {
                 timed: Some(alarms(reader, "policies.defaults.timed")),
@@ -32,6 +34,15 @@ pub(super) fn read(reader: &mut Reader) -> Policies {
                 .collect(),
         },
         sources: sources(reader, names),
+    }
+}
+
+fn choices(reader: &mut Reader) -> Choices {
+    let with = [("skip", false), ("deliver", true)];
+    Choices {
+        with_declined: reader.choice("policies.declined", &with),
+        with_delegated: reader.choice("policies.delegated", &with),
+        due_is_start: reader.choice("policies.due_only", &[("report", false), ("start", true)]),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::store::Verdict;
 use crate::trigger::ChannelKind;
 use crate::trigger::Place;
 use crate::trigger::Recipient;
+use crate::trigger::expand::Choices;
 use crate::trigger::expand::Firing;
 use crate::trigger::expand::GaveUp;
 use crate::trigger::limit::Limit;
@@ -44,6 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct FireJudge {
     lateness: Lateness,
+    choices: Choices,
     channels: BTreeMap<ChannelKind, ChannelConfig>,
     clock: Arc<dyn Clock>,
     /// When it began to judge.
@@ -95,14 +97,16 @@ impl Judge for FireJudge {
 }
 
 impl FireJudge {
-    /// A judge of one batch: how late is too late, how each channel delivers, and the clock by which it tires.
+    /// A judge of one batch: how late is too late, what alarms mean, how each channel delivers, and the clock by which it
+    /// tires.
     pub const fn new(
-        lateness: Lateness,
+        (lateness, choices): (Lateness, Choices),
         channels: BTreeMap<ChannelKind, ChannelConfig>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
             lateness,
+            choices,
             channels,
             clock,
             began: OnceLock::new(),
@@ -141,7 +145,7 @@ impl FireJudge {
             return Ok(Some(ends_here(candidate)));
         }
         let events = read_copies(candidate).map_err(|_| Stuck::Unreadable)?;
-        let person = candidate.owner.person();
+        let person = candidate.owner.person_by(self.choices);
         let series = Series {
             events: &events,
             person: &person,
@@ -250,7 +254,11 @@ mod tests {
             grace: Duration::ZERO,
             most: Duration::ZERO,
         };
-        let judge = FireJudge::new(lateness, BTreeMap::new(), Arc::clone(&clock) as Arc<dyn Clock>);
+        let judge = FireJudge::new(
+            (lateness, Choices::default()),
+            BTreeMap::new(),
+            Arc::clone(&clock) as Arc<dyn Clock>,
+        );
         clock.advance(PATIENCE);
         assert!(!judge.is_spent(), "it waited, and judged nothing");
         judge.began.get_or_init(|| clock.elapsed());

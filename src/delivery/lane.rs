@@ -49,6 +49,7 @@ use crate::store::Store;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
+use crate::trigger::expand::Choices;
 use crate::trigger::series::Lateness;
 
 /// Claims of one fire-check at the most.
@@ -96,6 +97,8 @@ pub struct LaneConfig {
     pub channels: Channels,
     /// How late is too late.
     pub lateness: Lateness,
+    /// What alarms mean where the standards leave a choice.
+    pub choices: Choices,
     /// Successors due so soon are claimed with the fire-check.
     pub window: Duration,
 }
@@ -320,7 +323,7 @@ impl Lane {
         let shared = &self.shared;
         while shared.clock.elapsed() < deadline.0 {
             let judge = FireJudge::new(
-                config.lateness,
+                (config.lateness, config.choices),
                 config.channels.clone(),
                 Arc::clone(&shared.clock),
             );

@@ -3,6 +3,7 @@
 use crate::calendar::zone::Zone;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
+use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
 
 /// The person an alarm belongs to.
@@ -29,9 +30,15 @@ pub struct Owner {
 impl Owner {
     /// The person as whom they read events. A zone that is no longer known is read as UTC.
     pub fn person(&self) -> Person {
+        self.person_by(Choices::default())
+    }
+
+    /// The same, where what alarms mean was chosen.
+    pub fn person_by(&self, choices: Choices) -> Person {
         Person {
             zone: Zone::iana(&self.time_zone).unwrap_or_else(Zone::utc),
             addresses: self.email.iter().chain(&self.addresses).cloned().collect(),
+            choices,
         }
     }
 }

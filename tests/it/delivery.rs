@@ -114,6 +114,23 @@ async fn a_series_goes_on_from_firing_to_firing() {
 }
 
 #[tokio::test]
+async fn rule_20_a_series_that_its_owner_declined_goes_on_where_that_is_chosen() {
+    let declined = "DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY;COUNT=3\nATTENDEE;PARTSTAT=DECLINED:mailto:anna@example.com";
+    for (policy, expected) in [
+        ("skip", &[][..]),
+        (
+            "deliver",
+            &[sent("01 09:00"), sent("02 09:00"), sent("03 09:00")][..],
+        ),
+    ] {
+        let mut scene = Scene::set(&[("CARILLON__POLICIES__DECLINED", policy)], None).await;
+        scene.hand.change("e", "anna", event("e", declined)).await;
+        scene.hand.advance(TimeDelta::days(5)).await;
+        assert_eq!(scene.outcomes().await, expected, "{policy}");
+    }
+}
+
+#[tokio::test]
 async fn a_series_goes_on_when_a_firing_cannot_be_sent() {
     let mut scene = Scene::new().await;
     scene

@@ -67,11 +67,23 @@ impl Zones {
         if let Some(known) = self.resolved.get(tzid) {
             return known.clone();
         }
-        let zone = Zone::iana(tzid)
+        let zone = self
+            .abbreviated(tzid)
+            .or_else(|| Zone::iana(tzid))
             .or_else(|| self.defined(tzid))
             .or_else(|| Zone::lenient(tzid));
         self.resolved.insert(tzid.to_owned(), zone.clone());
         zone
+    }
+
+    /// An abbreviation is no name of one place: EST is New York's and was Sydney's. The rules that came along say whose.
+    fn abbreviated(&self, tzid: &str) -> Option<Zone> {
+        if matches!(tzid, "UTC" | "GMT") {
+            return None;
+        }
+        let is_abbreviation =
+            (3..=4).contains(&tzid.len()) && tzid.bytes().all(|byte| byte.is_ascii_uppercase());
+        is_abbreviation.then(|| self.defined(tzid)).flatten()
     }
 
     /// Outlook writes rules that hold for one year only under names that say more: such a name wins over the rules.

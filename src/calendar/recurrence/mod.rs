@@ -32,6 +32,7 @@ use chrono::DateTime;
 use chrono::NaiveDate;
 use chrono::NaiveDateTime;
 use chrono::NaiveTime;
+use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::calendar::recurrence::days::DayFilter;
@@ -145,6 +146,29 @@ impl Rule {
     /// The unit of the rule's periods.
     pub fn frequency(&self) -> Frequency {
         self.frequency
+    }
+
+    /// How close two instances can be at the least, by minutes and hours; what is a day or more counts as a day.
+    pub fn shortest_gap(&self) -> TimeDelta {
+        let interval = self.interval.min(1440);
+        if self.frequency == Frequency::Secondly || self.seconds.len() > 1 {
+            return TimeDelta::seconds(1);
+        }
+        match self.minutes.closest_within(60) {
+            None => return TimeDelta::minutes(interval),
+            Some(60) => {}
+            Some(minutes) => return TimeDelta::minutes(i64::from(minutes)),
+        }
+        match (self.hours.closest_within(24), self.frequency) {
+            (None, Frequency::Hourly) => TimeDelta::hours(interval.min(24)),
+            (None, _) => TimeDelta::hours(1),
+            (Some(hours), _) => TimeDelta::hours(i64::from(hours)),
+        }
+    }
+
+    /// The second of the minute at which its instances lie, the first of them if there are several.
+    pub fn second(&self) -> Option<u32> {
+        self.seconds.nth(0)
     }
 
     /// Whether COUNT or UNTIL ends the rule.

@@ -53,6 +53,16 @@ impl Numbers {
         Some(index * 64 + word.trailing_zeros())
     }
 
+    /// The least distance of two of them on a dial of `size`; the whole round for a single one.
+    pub(super) fn closest_within(&self, size: u32) -> Option<u32> {
+        let first = self.nth(0)?;
+        let following = self.iter().skip(1).chain([first + size]);
+        self.iter()
+            .zip(following)
+            .map(|(number, next)| next - number)
+            .min()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
         std::iter::successors(self.next_from(0), |number| self.next_from(number + 1))
     }

@@ -319,6 +319,8 @@ fn lenient_readings_are_told() {
         ("FREQ=MINUTELY;BYSECOND=60", 1),
         ("FREQ=DAILY;COUNT=3;COUNT=2", 1),
         ("FREQ=YEARLY;RSCALE=GREGORIAN", 0),
+        ("RSCALE=GREGORIAN;FREQ=MONTHLY;SKIP=OMIT", 0),
+        ("RSCALE=GREGORIAN;FREQ=MONTHLY;SKIP=BACKWARD", 1),
         (" FREQ = DAILY ; COUNT = 2 ", 0),
         ("FREQ=MONTHLY;WKST=SU;BYDAY=+1MO", 0),
     ];

@@ -79,6 +79,10 @@ pub(super) fn parse(text: &str, start: &Start) -> Result<(Rule, Vec<String>), Ru
 
 impl Parts {
     fn read(&mut self, name: &str, value: &str) -> Result<(), RuleError> {
+        if name.eq_ignore_ascii_case("SKIP") {
+            self.warn_of_skip(value);
+            return Ok(());
+        }
         let Some(name) = NAMES.into_iter().find(|known| known.eq_ignore_ascii_case(name)) else {
             self.warn(format!(
                 "the unknown part `{}` of the rule is ignored",
@@ -95,6 +99,16 @@ impl Parts {
             return Ok(());
         }
         self.set(name, &value.to_ascii_uppercase())
+    }
+
+    /// Days that a month does not have are left out, as RFC 5545 has it; another SKIP (RFC 7529 section 4.1) moves them.
+    fn warn_of_skip(&mut self, value: &str) {
+        if !value.eq_ignore_ascii_case("OMIT") {
+            self.warn(format!(
+                "SKIP={} of the rule is not followed: dates that do not exist are left out",
+                quoted(value)
+            ));
+        }
     }
 
     fn set(&mut self, name: &'static str, value: &str) -> Result<(), RuleError> {

@@ -57,9 +57,9 @@ fn rules_that_never_match_end_within_the_budget() {
 #[test]
 fn long_repeats_over_short_periods_end_within_the_budget() {
     for rule in [
-        "FREQ=MINUTELY",
-        "FREQ=MINUTELY;COUNT=1000000",
-        "FREQ=HOURLY",
+        "FREQ=MINUTELY;INTERVAL=101",
+        "FREQ=MINUTELY;INTERVAL=101;COUNT=1000000",
+        "FREQ=HOURLY;INTERVAL=2",
         "FREQ=DAILY",
     ] {
         let rule = format!("RRULE:{rule}");
