@@ -11,6 +11,7 @@ mod crash;
 mod delivery;
 mod deploy;
 mod faults;
+mod fuzz;
 mod harness;
 mod http;
 mod journey;

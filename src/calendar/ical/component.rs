@@ -261,7 +261,8 @@ impl Reader<'_> {
         };
         for property in std::mem::take(&mut self.rules) {
             let text = property.raw.clone();
-            let (rule, warnings) = Rule::parse(&text, &start).map_err(|error| format!("RRULE: {error}"))?;
+            let (rule, warnings) = Rule::parse_within(&text, &start, &mut self.reading.budget)
+                .map_err(|error| format!("RRULE: {error}"))?;
             for warning in warnings {
                 self.warn(&property, &format!("RRULE: {warning}"));
             }

@@ -24,6 +24,7 @@ use crate::calendar::event::Off;
 use crate::calendar::ical::component::LONGEST_UID;
 use crate::calendar::ical::structure::Block;
 use crate::calendar::ical::zones::Zones;
+use crate::calendar::recurrence::Budget;
 
 pub use crate::calendar::ical::decode::decode;
 
@@ -104,6 +105,7 @@ pub fn parse_within(bytes: &[u8], limits: &Limits) -> Result<Calendar, IcalError
     let mut reading = Reading {
         zones: Zones::read(&blocks),
         warnings: Vec::new(),
+        budget: Budget::default(),
     };
     let mut sorter = Sorter::default();
     for (index, block) in blocks.iter().enumerate() {
@@ -122,6 +124,8 @@ pub fn parse_within(bytes: &[u8], limits: &Limits) -> Result<Calendar, IcalError
 struct Reading {
     zones: Zones,
     warnings: Vec<String>,
+    /// What all rules together may cost while they are read.
+    budget: Budget,
 }
 
 impl Reading {

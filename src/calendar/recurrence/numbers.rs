@@ -30,7 +30,7 @@ impl Numbers {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0 == [0; 6]
+        self.0.iter().fold(0, |all, word| all | word) == 0
     }
 
     pub(super) fn len(&self) -> usize {
@@ -95,6 +95,10 @@ impl Positions {
 
     pub(super) fn is_empty(&self) -> bool {
         self.from_start.is_empty() && self.from_end.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.from_start.len() + self.from_end.len()
     }
 
     /// Whether the place `number`, from 1, of a row of `length` is among them.

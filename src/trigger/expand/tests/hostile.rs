@@ -98,6 +98,18 @@ fn the_ends_of_time_are_survived() {
 }
 
 #[test]
+fn no_occurrence_ends_before_it_starts_even_at_the_end_of_time() {
+    let event = event(&vevent(&[
+        "DTSTART;TZID=America/New_York:99980906T004031",
+        "DURATION:PT1H",
+        &alarm("TRIGGER:-PT15M"),
+    ]));
+    let fired = fired(&event, &person(BERLIN), "2026-01-01T00:00", 9);
+    assert_eq!(fired.len(), 1);
+    assert!(fired[0].starts_at <= fired[0].ends_at, "{fired:?}");
+}
+
+#[test]
 fn an_override_thousands_of_years_away_is_survived() {
     let event = event(
         &(vevent(&[
