@@ -15,6 +15,7 @@ use carillon::calendar::zone::Zone;
 use carillon::trigger::AlarmIdentity;
 use carillon::trigger::Place;
 use carillon::trigger::expand;
+use carillon::trigger::expand::Choices;
 use carillon::trigger::expand::Firing;
 use carillon::trigger::expand::Person;
 use carillon::trigger::series::Series;
@@ -114,6 +115,7 @@ fn persons(input: &[u8]) -> [Person; 2] {
     [sum, sum / ZONES.len()].map(|number| Person {
         zone: Zone::iana(ZONES[number % ZONES.len()]).expect("it is in the database"),
         addresses: vec!["me@example.org".to_owned()],
+        choices: Choices::default(),
     })
 }
 
