@@ -373,6 +373,7 @@ fn lane_config(settings: &Settings) -> LaneConfig {
         delivery: settings.delivery.clone(),
         channels: settings.channels.clone(),
         lateness: lateness(settings),
+        defaults: Arc::new(settings.policies.defaults.clone()),
         window: window(settings),
     }
 }

@@ -48,6 +48,7 @@ use crate::store::Store;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
+use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::series::Lateness;
 
 /// Claims of one fire-check at the most.
@@ -95,6 +96,8 @@ pub struct LaneConfig {
     pub channels: Channels,
     /// How late is too late.
     pub lateness: Lateness,
+    /// Which alarms events have by default.
+    pub defaults: Arc<DefaultPolicy>,
     /// Successors due so soon are claimed with the fire-check.
     pub window: Duration,
 }
@@ -310,6 +313,7 @@ impl Lane {
             let judge = FireJudge::new(
                 config.lateness,
                 config.channels.clone(),
+                Arc::clone(&config.defaults),
                 Arc::clone(&shared.clock),
             );
             match shared
