@@ -81,7 +81,7 @@ impl Zones {
     }
 
     /// An abbreviation is no name of one place: EST is New York's and was Sydney's. The rules that came along say whose.
-    fn abbreviated(&self, tzid: &str) -> Option<Zone> {
+    fn abbreviated(&mut self, tzid: &str) -> Option<Zone> {
         if matches!(tzid, "UTC" | "GMT") {
             return None;
         }
