@@ -107,15 +107,19 @@ impl Left {
     }
 }
 
-/// Two people in zones that the input chooses.
+/// Two people in zones that the input chooses; the second makes use of every choice.
 fn persons(input: &[u8]) -> [Person; 2] {
     let sum = input
         .iter()
         .fold(7_usize, |sum, byte| sum.wrapping_mul(31) ^ usize::from(*byte));
-    [sum, sum / ZONES.len()].map(|number| Person {
+    [(sum, false), (sum / ZONES.len(), true)].map(|(number, chosen)| Person {
         zone: Zone::iana(ZONES[number % ZONES.len()]).expect("it is in the database"),
         addresses: vec!["me@example.org".to_owned()],
-        choices: Choices::default(),
+        choices: Choices {
+            with_declined: chosen,
+            with_delegated: chosen,
+            due_is_start: chosen,
+        },
     })
 }
 
