@@ -5,10 +5,12 @@ use chrono::Utc;
 
 use crate::calendar::event::Event;
 use crate::calendar::ical;
+use crate::calendar::ical::itip;
 use crate::calendar::zone::Zone;
 use crate::change::Complaint;
 use crate::change::Incoming;
 use crate::change::Policies;
+use crate::change::SourceKind;
 use crate::change::edit;
 use crate::change::route;
 use crate::store::Change;
@@ -17,6 +19,21 @@ use crate::store::Owner;
 use crate::trigger::expand;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
+
+/// The methods of iTIP (RFC 5546 section 1.4).
+const METHODS: [&str; 8] = [
+    "PUBLISH",
+    "REQUEST",
+    "REPLY",
+    "ADD",
+    "CANCEL",
+    "REFRESH",
+    "COUNTER",
+    "DECLINECOUNTER",
+];
+
+/// What merging a message into what is stored costs at the most, in search steps: both texts are read, and written.
+const COST_OF_MERGING: u32 = edit::MOST_STEPS / 20;
 
 /// A change that was understood.
 pub struct Read {
@@ -59,26 +76,60 @@ pub fn read(
         return Err(calendar.rejected.into_iter().map(rejection).collect());
     }
     let event = only_event(&calendar.events)?;
+    let ics = ical::decode(&bytes);
+    let is_message = is_message(&ics, policies.source(&at.source).kind)?;
     let mut warnings = calendar.warnings;
-    warnings.extend(
-        owner
-            .map(|owner| silent_alarms(event, owner, policies))
-            .unwrap_or_default(),
-    );
+    if is_message {
+        warnings.extend(foreign_alarms(event));
+    } else if let Some(owner) = owner {
+        warnings.extend(silent_alarms(event, owner, policies));
+    }
     let person = owner.map_or_else(nobody, |owner| owner.person_by(policies.choices));
     let cost = edit::cost(event, &person, now).map_err(|error| {
         vec![complaint(format!(
             "its rules cost too much to follow ({error}): send fewer or simpler RRULEs, or fewer alarms"
         ))]
     })?;
-    let body = ChangeBody::Put {
-        uid: event.uid().to_owned(),
-        ics: ical::decode(&bytes),
+    let uid = event.uid().to_owned();
+    let (body, cost) = if is_message {
+        (ChangeBody::Message { uid, ics }, cost.max(COST_OF_MERGING))
+    } else {
+        (ChangeBody::Put { uid, ics }, cost)
     };
     Ok(Read {
         change: Change { at, version, body },
         warnings,
         cost,
+    })
+}
+
+/// Whether a text is a scheduling message about the event, and not the event (RFC 5546 section 1.4).
+fn is_message(ics: &str, kind: SourceKind) -> Result<bool, Vec<Complaint>> {
+    let Some(method) = itip::method(ics) else {
+        return Ok(false);
+    };
+    let is_known = METHODS.contains(&method.as_str());
+    let is_event = ["PUBLISH", "REQUEST", "ADD", "CANCEL"].contains(&method.as_str());
+    match kind {
+        SourceKind::Itip if is_known => Ok(true),
+        SourceKind::Itip => Err(vec![complaint(format!(
+            "METHOD:{method} is none of iTIP: leave it out, or send one of {}",
+            METHODS.join(", ")
+        ))]),
+        SourceKind::Calendar if is_known && !is_event => Err(vec![complaint(format!(
+            "METHOD:{method} says something about an event and is none: set `kind = \"itip\"` for this source, or send \
+             the event as it reads now"
+        ))]),
+        SourceKind::Calendar => Ok(false),
+    }
+}
+
+/// What is said of alarms that a message carries: they are the organizer's.
+fn foreign_alarms(event: &Event) -> Option<String> {
+    let components = event.components().iter();
+    let alarms: usize = components.map(|it| it.alarms.len() + it.unreadable.len()).sum();
+    (alarms > 0).then(|| {
+        format!("the message has {alarms} VALARMs of whoever sent it, which are left out: alarms are the owner's own")
     })
 }
 
