@@ -341,7 +341,11 @@ impl ChangeHandler {
             set_aside.map(|reason| format!("the event is stored, but its alarms are set aside: {reason}")),
         );
         let result = match changed.acceptance {
-            Acceptance::Apply => ChangeResult::Applied,
+            Acceptance::Apply | Acceptance::Merged(_) => ChangeResult::Applied,
+            Acceptance::Nothing(reason) => {
+                warnings.push(format!("nothing is changed: {reason}"));
+                ChangeResult::Unchanged
+            }
             Acceptance::Unchanged => ChangeResult::Unchanged,
             Acceptance::Stale => ChangeResult::Stale,
             Acceptance::Conflict(reason) => ChangeResult::Conflict(reason),

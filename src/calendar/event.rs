@@ -155,6 +155,8 @@ pub enum Off {
     Cancelled,
     /// A task with COMPLETED or STATUS:COMPLETED.
     Completed,
+    /// It is not the event, but an answer or a question about it (METHOD:REPLY, COUNTER …).
+    Message,
 }
 
 /// What a component says to people.

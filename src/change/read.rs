@@ -5,9 +5,11 @@ use chrono::Utc;
 
 use crate::calendar::event::Event;
 use crate::calendar::ical;
+use crate::calendar::ical::itip;
 use crate::change::Complaint;
 use crate::change::Incoming;
 use crate::change::Policies;
+use crate::change::SourceKind;
 use crate::change::asked::Asked;
 use crate::change::edit;
 use crate::store::Change;
@@ -15,6 +17,21 @@ use crate::store::ChangeBody;
 use crate::store::Owner;
 use crate::trigger::expand;
 use crate::trigger::recipients::Recipients;
+
+/// The methods of iTIP (RFC 5546 section 1.4).
+const METHODS: [&str; 8] = [
+    "PUBLISH",
+    "REQUEST",
+    "REPLY",
+    "ADD",
+    "CANCEL",
+    "REFRESH",
+    "COUNTER",
+    "DECLINECOUNTER",
+];
+
+/// What merging a message into what is stored costs at the most, in search steps: both texts are read, and written.
+const COST_OF_MERGING: u32 = edit::MOST_STEPS / 20;
 
 /// A change that was understood.
 pub struct Read {
@@ -57,12 +74,16 @@ pub fn read(
         return Err(calendar.rejected.into_iter().map(rejection).collect());
     }
     let event = only_event(&calendar.events)?;
+    let ics = ical::decode(&bytes);
+    let is_message = is_message(&ics, policies.source(&at.source).kind)?;
     let mut warnings = calendar.warnings;
     let mut cost = 0;
     if let Some(owner) = owner {
         let asked = Asked::of(vec![(&at.source, event.clone())], owner, policies);
-        warnings.extend(unheard(event, &at.source, owner, policies));
-        warnings.extend(unwritten(&asked.refused, policies));
+        if !is_message {
+            warnings.extend(unheard(event, &at.source, owner, policies));
+            warnings.extend(unwritten(&asked.refused, policies));
+        }
         let wishes = asked.wishes(event.uid(), owner, policies);
         cost = edit::cost(&asked, &wishes, now).map_err(|error| {
             vec![complaint(format!(
@@ -70,14 +91,48 @@ pub fn read(
             ))]
         })?;
     }
-    let body = ChangeBody::Put {
-        uid: event.uid().to_owned(),
-        ics: ical::decode(&bytes),
+    let uid = event.uid().to_owned();
+    let body = if is_message {
+        warnings.extend(foreign_alarms(event));
+        cost = cost.max(COST_OF_MERGING);
+        ChangeBody::Message { uid, ics }
+    } else {
+        ChangeBody::Put { uid, ics }
     };
     Ok(Read {
         change: Change { at, version, body },
         warnings,
         cost,
+    })
+}
+
+/// Whether a text is a scheduling message about the event, and not the event (RFC 5546 section 1.4).
+fn is_message(ics: &str, kind: SourceKind) -> Result<bool, Vec<Complaint>> {
+    let Some(method) = itip::method(ics) else {
+        return Ok(false);
+    };
+    let is_known = METHODS.contains(&method.as_str());
+    let is_event = ["PUBLISH", "REQUEST", "ADD", "CANCEL"].contains(&method.as_str());
+    match kind {
+        SourceKind::Itip if is_known => Ok(true),
+        SourceKind::Itip => Err(vec![complaint(format!(
+            "METHOD:{method} is none of iTIP: leave it out, or send one of {}",
+            METHODS.join(", ")
+        ))]),
+        SourceKind::Calendar if is_known && !is_event => Err(vec![complaint(format!(
+            "METHOD:{method} says something about an event and is none: set `kind = \"itip\"` for this source, or send \
+             the event as it reads now"
+        ))]),
+        SourceKind::Calendar => Ok(false),
+    }
+}
+
+/// What is said of alarms that a message carries: they are the organizer's.
+fn foreign_alarms(event: &Event) -> Option<String> {
+    let components = event.components().iter();
+    let alarms: usize = components.map(|it| it.alarms.len() + it.unreadable.len()).sum();
+    (alarms > 0).then(|| {
+        format!("the message has {alarms} VALARMs of whoever sent it, which are left out: alarms are the owner's own")
     })
 }
 

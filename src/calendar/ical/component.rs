@@ -234,7 +234,7 @@ impl Reader<'_> {
 
     fn check(&mut self) -> Result<(), String> {
         let component = &self.component;
-        if component.start.is_none() && !component.is_task && component.off != Some(Off::Cancelled) {
+        if component.start.is_none() && !component.is_task && component.off.is_none() {
             return Err("no DTSTART: an event without a start has no alarms".to_owned());
         }
         let dates = component.rdates.len() + component.exdates.len();
@@ -315,7 +315,8 @@ fn take_link(words: &mut Words, url: &str) {
     }
 }
 
-fn attendee(property: &Property) -> Attendee {
+/// An ATTENDEE (RFC 5545 section 3.8.4.1).
+pub(super) fn attendee(property: &Property) -> Attendee {
     let mut addresses = vec![bare_address(&property.text())];
     addresses.extend(property.email().map(bare_address));
     Attendee {

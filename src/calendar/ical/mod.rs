@@ -5,8 +5,10 @@
 
 mod component;
 mod decode;
+pub mod itip;
 mod property;
 mod structure;
+mod tree;
 mod valarm;
 mod zones;
 
@@ -161,7 +163,7 @@ impl Sorter {
             });
             return;
         }
-        let off = is_cancelled_by_method(blocks, block).then_some(Off::Cancelled);
+        let off = off_by_method(blocks, block);
         match component::read(blocks, index, off, reading) {
             Ok(read) => {
                 let uid = uid.unwrap_or_else(|| uid_of_text(block));
@@ -199,13 +201,16 @@ impl Sorter {
     }
 }
 
-/// METHOD:CANCEL of the VCALENDAR around it (RFC 5546 section 3.2.5).
-fn is_cancelled_by_method(blocks: &[Block], block: &Block) -> bool {
-    let around = block.parent.map(|parent| &blocks[parent]);
-    around.is_some_and(|calendar| {
-        let method = calendar.lines.iter().find(|line| line.name == "METHOD");
-        method.is_some_and(|line| line.plain_value().eq_ignore_ascii_case("CANCEL"))
-    })
+/// What the METHOD of the VCALENDAR around it says: it is called off (RFC 5546 section 3.2.5), or this is no event but
+/// what somebody says of one (sections 3.2.3, 3.2.6 to 3.2.8).
+fn off_by_method(blocks: &[Block], block: &Block) -> Option<Off> {
+    let around = &blocks[block.parent?];
+    let method = around.lines.iter().find(|line| line.name == "METHOD")?;
+    match method.plain_value().to_ascii_uppercase().as_str() {
+        "CANCEL" => Some(Off::Cancelled),
+        "REPLY" | "REFRESH" | "COUNTER" | "DECLINECOUNTER" => Some(Off::Message),
+        _ => None,
+    }
 }
 
 fn uid_of_text(block: &Block) -> String {

@@ -207,7 +207,7 @@ fn parsed(text: &str) -> Option<ICalendarEntry> {
 }
 
 /// The colon in front of the value: the first that is not quoted.
-fn value_at(text: &str) -> Option<usize> {
+pub(super) fn value_at(text: &str) -> Option<usize> {
     let mut is_quoted = false;
     for (index, character) in text.char_indices() {
         match character {

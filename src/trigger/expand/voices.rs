@@ -137,6 +137,7 @@ pub(super) fn silence(component: &Component, person: &Person) -> Option<String> 
     match component.off {
         Some(Off::Cancelled) => return Some("the event is cancelled".to_owned()),
         Some(Off::Completed) => return Some("the task is completed".to_owned()),
+        Some(Off::Message) => return Some("it is an answer or a question about an event".to_owned()),
         None => {}
     }
     let status = component.attendee(&person.addresses)?.status.as_deref()?;
