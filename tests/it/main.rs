@@ -21,6 +21,7 @@ mod mail;
 mod model;
 mod nodes;
 mod operating;
+mod preview;
 mod readme;
 mod skew;
 mod store;
