@@ -101,6 +101,13 @@ pub enum Display {
     Deliver,
 }
 
+impl Display {
+    /// Whether DISPLAY and AUDIO alarms become messages.
+    pub const fn delivers(self) -> bool {
+        matches!(self, Self::Deliver)
+    }
+}
+
 /// What the change handler goes by; read anew for every batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
