@@ -374,6 +374,7 @@ fn lane_config(settings: &Settings) -> LaneConfig {
         channels: settings.channels.clone(),
         lateness: lateness(settings),
         choices: settings.policies.choices,
+        defaults: Arc::new(settings.policies.defaults.clone()),
         window: window(settings),
     }
 }

@@ -34,6 +34,11 @@ impl Event {
         &self.components
     }
 
+    /// Its components, to be changed.
+    pub fn components_mut(&mut self) -> &mut [Component] {
+        &mut self.components
+    }
+
     /// Adds a component that came later in the text.
     pub fn push(&mut self, component: Component) {
         self.components.push(component);
@@ -65,6 +70,8 @@ pub struct Component {
     pub version: (i64, Option<DateTime<Utc>>),
     /// Why it has no alarms at all.
     pub off: Option<Off>,
+    /// TRANSP:TRANSPARENT: it takes no time of the person.
+    pub is_transparent: bool,
     /// What it says.
     pub words: Words,
     /// ATTENDEE.
@@ -174,6 +181,8 @@ pub struct Attendee {
     pub addresses: Vec<String>,
     /// PARTSTAT, upper case, where there is one.
     pub status: Option<String>,
+    /// False where CUTYPE says that it is a room or another thing.
+    pub is_person: bool,
 }
 
 /// An address as addresses are compared: lower case, without `mailto:`.

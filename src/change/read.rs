@@ -5,18 +5,16 @@ use chrono::Utc;
 
 use crate::calendar::event::Event;
 use crate::calendar::ical;
-use crate::calendar::zone::Zone;
 use crate::change::Complaint;
 use crate::change::Incoming;
 use crate::change::Policies;
+use crate::change::asked::Asked;
 use crate::change::edit;
-use crate::change::route;
 use crate::store::Change;
 use crate::store::ChangeBody;
 use crate::store::Owner;
 use crate::trigger::expand;
-use crate::trigger::expand::Choices;
-use crate::trigger::expand::Person;
+use crate::trigger::recipients::Recipients;
 
 /// A change that was understood.
 pub struct Read {
@@ -60,17 +58,18 @@ pub fn read(
     }
     let event = only_event(&calendar.events)?;
     let mut warnings = calendar.warnings;
-    warnings.extend(
-        owner
-            .map(|owner| silent_alarms(event, owner, policies))
-            .unwrap_or_default(),
-    );
-    let person = owner.map_or_else(nobody, |owner| owner.person_by(policies.choices));
-    let cost = edit::cost(event, &person, now).map_err(|error| {
-        vec![complaint(format!(
-            "its rules cost too much to follow ({error}): send fewer or simpler RRULEs, or fewer alarms"
-        ))]
-    })?;
+    let mut cost = 0;
+    if let Some(owner) = owner {
+        let asked = Asked::of(vec![(&at.source, event.clone())], owner, policies);
+        warnings.extend(unheard(event, &at.source, owner, policies));
+        warnings.extend(unwritten(&asked.refused, policies));
+        let wishes = asked.wishes(event.uid(), owner, policies);
+        cost = edit::cost(&asked, &wishes, &owner.person_by(policies.choices), now).map_err(|error| {
+            vec![complaint(format!(
+                "its rules cost too much to follow ({error}): send fewer or simpler RRULEs, or fewer alarms"
+            ))]
+        })?;
+    }
     let body = ChangeBody::Put {
         uid: event.uid().to_owned(),
         ics: ical::decode(&bytes),
@@ -80,15 +79,6 @@ pub fn read(
         warnings,
         cost,
     })
-}
-
-/// Whoever an event is read for before it is known whose it is.
-fn nobody() -> Person {
-    Person {
-        zone: Zone::utc(),
-        addresses: Vec::new(),
-        choices: Choices::default(),
-    }
 }
 
 fn only_event(events: &[Event]) -> Result<&Event, Vec<Complaint>> {
@@ -105,17 +95,25 @@ fn only_event(events: &[Event]) -> Result<&Event, Vec<Complaint>> {
 }
 
 /// Which alarms of the event will not become messages, and why.
-fn silent_alarms(event: &Event, owner: &Owner, policies: &Policies) -> Vec<String> {
+fn unheard(event: &Event, source: &str, owner: &Owner, policies: &Policies) -> Vec<String> {
+    if owner.preferences.mutes(source) {
+        return vec![format!(
+            "its owner muted source `{source}`: nothing of it is sent"
+        )];
+    }
     let (alarms, refusals) = expand::alarms(event, &owner.person_by(policies.choices));
     let unrouted = alarms
         .into_iter()
-        .filter(|alarm| route(&alarm.action, policies).is_none())
+        .filter(|alarm| {
+            let channels = owner.preferences.channels(&alarm.action, policies.display);
+            channels.is_empty()
+        })
         .map(|alarm| {
             let action = alarm.action;
             match action.as_str() {
                 "DISPLAY" | "AUDIO" => format!(
                     "a VALARM with ACTION:{action} is left to the calendar client: use ACTION:EMAIL, or set \
-                 policies.display = \"deliver\""
+                 policies.display or the owner's display to \"deliver\""
                 ),
                 _ => format!("a VALARM with ACTION:{action} is not delivered: use ACTION:EMAIL"),
             }
@@ -123,6 +121,25 @@ fn silent_alarms(event: &Event, owner: &Owner, policies: &Policies) -> Vec<Strin
     unrouted
         .chain(refusals.into_iter().map(|refusal| refusal.reason))
         .collect()
+}
+
+/// That alarms name people who get nothing.
+fn unwritten(refused: &[String], policies: &Policies) -> Option<String> {
+    let number = refused.len();
+    let first = refused.first()?;
+    let cure = match policies.recipients {
+        Recipients::Owner => "policies.recipients lets alarms write to their owner alone",
+        Recipients::Verified => {
+            "policies.recipients lets alarms write to their owner's `verified` addresses alone"
+        }
+        Recipients::Domains(_) => {
+            "policies.recipients lets alarms write to policies.recipient_domains and the owner's `verified` addresses alone"
+        }
+        Recipients::Any => "there are too many of them",
+    };
+    Some(format!(
+        "addresses that its alarms name get nothing ({number}, `{first}` first): {cure}"
+    ))
 }
 
 fn rejection(rejection: ical::Rejection) -> Complaint {

@@ -49,6 +49,7 @@ use crate::store::Store;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
+use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
 use crate::trigger::series::Lateness;
 
@@ -99,6 +100,8 @@ pub struct LaneConfig {
     pub lateness: Lateness,
     /// What alarms mean where the standards leave a choice.
     pub choices: Choices,
+    /// Which alarms events have by default.
+    pub defaults: Arc<DefaultPolicy>,
     /// Successors due so soon are claimed with the fire-check.
     pub window: Duration,
 }
@@ -325,6 +328,7 @@ impl Lane {
             let judge = FireJudge::new(
                 (config.lateness, config.choices),
                 config.channels.clone(),
+                Arc::clone(&config.defaults),
                 Arc::clone(&shared.clock),
             );
             match shared

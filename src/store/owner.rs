@@ -5,6 +5,7 @@ use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
+use crate::trigger::preferences::Preferences;
 
 /// The person an alarm belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Owner {
     pub enabled: bool,
     /// Channels they switched off.
     pub muted: Vec<ChannelKind>,
+    /// What they want of their alarms.
+    pub preferences: Preferences,
 }
 
 impl Owner {
@@ -52,6 +55,6 @@ pub struct PlanMark(pub i64);
 pub struct Replaced {
     /// The owner before; none if they are new.
     pub before: Option<Owner>,
-    /// What must be planned again, since zone or addresses changed now or before.
+    /// What must be planned again, since zone, addresses or preferences changed now or before.
     pub to_plan: Option<PlanMark>,
 }

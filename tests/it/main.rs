@@ -21,6 +21,7 @@ mod mail;
 mod model;
 mod nodes;
 mod operating;
+mod people;
 mod readme;
 mod skew;
 mod store;

@@ -74,7 +74,7 @@ pub(super) fn read(
 }
 
 fn is_of_interest(name: &str) -> bool {
-    const NAMES: [&str; 21] = [
+    const NAMES: [&str; 22] = [
         "DTSTART",
         "DTEND",
         "DUE",
@@ -95,6 +95,7 @@ fn is_of_interest(name: &str) -> bool {
         "CONFERENCE",
         "ORGANIZER",
         "CLASS",
+        "TRANSP",
         "ATTENDEE",
     ];
     NAMES.contains(&name)
@@ -158,6 +159,9 @@ impl Reader<'_> {
             "CLASS" => {
                 words.is_private =
                     ["PRIVATE", "CONFIDENTIAL"].contains(&property.raw.to_ascii_uppercase().as_str());
+            }
+            "TRANSP" => {
+                self.component.is_transparent = property.raw.eq_ignore_ascii_case("TRANSPARENT");
             }
             "ATTENDEE" => self.component.attendees.push(attendee(property)),
             "SEQUENCE" => self.component.version.0 = property.raw.parse().unwrap_or(0),
@@ -279,9 +283,11 @@ impl Reader<'_> {
         let mut number = 0;
         self.component.attendees.retain(|attendee| {
             number += 1;
-            number <= MOST_ATTENDEES || attendee.status.as_deref() == Some("DECLINED")
+            number <= MOST_ATTENDEES || attendee.status.as_deref() == Some("DECLINED") || !attendee.is_person
         });
-        let text = format!("{number} attendees: beyond {MOST_ATTENDEES} only those who declined are read");
+        let text = format!(
+            "{number} attendees: beyond {MOST_ATTENDEES} only those who declined, and rooms, are read"
+        );
         self.reading.warn(self.kind, self.component.line, &text);
     }
 
@@ -315,6 +321,7 @@ fn attendee(property: &Property) -> Attendee {
     Attendee {
         addresses,
         status: property.status(),
+        is_person: property.is_person(),
     }
 }
 

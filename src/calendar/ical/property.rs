@@ -11,6 +11,7 @@ use calcard::icalendar::ICalendarParameterValue;
 use calcard::icalendar::ICalendarPeriod;
 use calcard::icalendar::ICalendarRelated;
 use calcard::icalendar::ICalendarRelationshipType;
+use calcard::icalendar::ICalendarUserTypes;
 use calcard::icalendar::ICalendarValue;
 use calcard::icalendar::Uri;
 use chrono::NaiveDate;
@@ -158,6 +159,20 @@ impl Property {
             ICalendarParameterValue::Text(text) => Some(text.to_ascii_uppercase()),
             _ => None,
         }
+    }
+
+    /// Whether CUTYPE leaves open that it is a person: neither a room nor another thing.
+    pub(super) fn is_person(&self) -> bool {
+        use ICalendarUserTypes::Resource;
+        use ICalendarUserTypes::Room;
+        let is_thing = |value: &ICalendarParameterValue| {
+            matches!(value, ICalendarParameterValue::Cutype(Resource | Room))
+        };
+        !self
+            .entry
+            .params
+            .iter()
+            .any(|parameter| is_thing(&parameter.value))
     }
 
     /// CN, its carets undone (RFC 6868).
