@@ -22,6 +22,7 @@ mod model;
 mod nodes;
 mod operating;
 mod people;
+mod preview;
 mod readme;
 mod skew;
 mod store;

@@ -5,11 +5,14 @@
 
 mod appearance;
 mod instance;
+mod outlook;
 mod overrides;
 mod search;
 mod series;
 mod slots;
+mod unhindered;
 mod voices;
+mod why;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +32,14 @@ use crate::trigger::expand::search::Search;
 use crate::trigger::expand::series::Series;
 use crate::trigger::expand::voices::Role;
 use crate::trigger::expand::voices::Voice;
+
+pub use crate::trigger::expand::outlook::Account;
+pub use crate::trigger::expand::outlook::Outlook;
+pub use crate::trigger::expand::outlook::Speaker;
+pub use crate::trigger::expand::unhindered::unacknowledged;
+pub use crate::trigger::expand::unhindered::undisturbed;
+pub use crate::trigger::expand::why::Refused;
+pub use crate::trigger::expand::why::Why;
 
 /// The person for whom an event is read.
 #[derive(Debug, Clone)]
@@ -70,6 +81,8 @@ pub struct Refusal {
     pub action: Option<String>,
     /// The instance it concerns, for an override; none for all.
     pub occurrence: Option<DateTime<Utc>>,
+    /// Why, by its name.
+    pub why: Why,
     /// Why, naming the value.
     pub reason: String,
 }
@@ -81,6 +94,7 @@ impl Refusal {
             identity: None,
             action: None,
             occurrence: None,
+            why: Why::RuleUnreadable,
             reason,
         }
     }
@@ -110,7 +124,10 @@ pub fn alarms(event: &Event, person: &Person) -> (Vec<EventAlarm>, Vec<Refusal>)
         Ok(series) => series,
         Err(GaveUp(reason)) => return (Vec::new(), vec![Refusal::of_event(reason)]),
     };
-    let voices = voices::all(&series, person);
+    alarms_of(&series, &voices::all(&series, person))
+}
+
+fn alarms_of(series: &Series<'_>, voices: &[Voice<'_>]) -> (Vec<EventAlarm>, Vec<Refusal>) {
     let mut heard: Vec<EventAlarm> = Vec::new();
     for voice in voices.iter().filter(|voice| voice.refused.is_none()) {
         let identity = voice.identity();
@@ -121,8 +138,8 @@ pub fn alarms(event: &Event, person: &Person) -> (Vec<EventAlarm>, Vec<Refusal>)
             });
         }
     }
-    let mut refusals: Vec<Refusal> = voices.iter().filter_map(|voice| voice.refusal(&series)).collect();
-    refusals.extend(dropped(&series, &heard));
+    let mut refusals: Vec<Refusal> = voices.iter().filter_map(|voice| voice.refusal(series)).collect();
+    refusals.extend(dropped(series, &heard));
     (heard, refusals)
 }
 
@@ -146,6 +163,7 @@ fn dropped(series: &Series<'_>, heard: &[EventAlarm]) -> Vec<Refusal> {
                     identity: Some(alarm.identity.clone()),
                     action: Some(alarm.action.clone()),
                     occurrence: Some(*occurrence),
+                    why: Why::OverrideWithoutAlarm,
                     reason: "the override of this instance has no alarm".to_owned(),
                 }),
         );
@@ -162,32 +180,29 @@ pub fn next(
     budget: &mut Budget,
 ) -> Result<Option<Firing>, GaveUp> {
     let series = Series::new(event, person)?;
-    let voices = voices::all(&series, person);
+    next_of(&series, &voices::all(&series, person), identity, after, budget)
+}
+
+fn next_of(
+    series: &Series<'_>,
+    voices: &[Voice<'_>],
+    identity: &AlarmIdentity,
+    after: &Place,
+    budget: &mut Budget,
+) -> Result<Option<Firing>, GaveUp> {
     let heard: Vec<&Voice<'_>> = voices
         .iter()
         .filter(|voice| voice.refused.is_none() && voice.alarm.identity == identity.0)
         .collect();
-    let found = Search::new(&series, after)
+    let found = Search::new(series, after)
         .run(&heard, budget)
         .map_err(|error| GaveUp(error.to_string()))?;
     Ok(found.map(|hit| Firing {
-        has_more: is_endless(&series, &heard) || has_more(&series, &heard, &hit.place, budget),
+        has_more: is_endless(series, &heard) || has_more(series, &heard, &hit.place, budget),
         place: hit.place,
         starts_at: hit.starts_at,
         ends_at: hit.ends_at,
     }))
-}
-
-/// Where an alarm that was refused would fire next after `after`, were it not refused; none where that has no meaning.
-pub fn silenced(event: &Event, person: &Person, refusal: &Refusal, after: &Place) -> Option<Place> {
-    let series = Series::new(event, person).ok()?;
-    let voices = voices::all(&series, person);
-    let meant: Vec<&Voice<'_>> = voices
-        .iter()
-        .filter(|voice| voice.refusal(&series).as_ref() == Some(refusal))
-        .collect();
-    let found = Search::new(&series, after).run(&meant, &mut Budget::default());
-    found.ok().flatten().map(|hit| hit.place)
 }
 
 /// Whether a rule without an end speaks through an alarm: then there is no need to look.
@@ -214,16 +229,20 @@ pub fn owed(
     place: &Place,
     budget: &mut Budget,
 ) -> Result<Option<Firing>, GaveUp> {
-    let before = match place.repeat.checked_sub(1) {
+    let firing = next(event, person, identity, &before(place), budget)?;
+    Ok(firing.filter(|firing| firing.place == *place))
+}
+
+/// The place right before this one.
+fn before(place: &Place) -> Place {
+    match place.repeat.checked_sub(1) {
         Some(repeat) => Place { repeat, ..*place },
         None => Place {
             occurrence: place.occurrence - TimeDelta::milliseconds(1),
             repeat: u16::MAX,
             ..*place
         },
-    };
-    let firing = next(event, person, identity, &before, budget)?;
-    Ok(firing.filter(|firing| firing.place == *place))
+    }
 }
 
 /// What the occurrence named by its RECURRENCE-ID instant looks like to this person. None where there is no such
