@@ -48,12 +48,21 @@ pub struct Options {
     pub limit: usize,
     /// Up to how many alarms whose last firing is past are listed; where there are more, they are only counted.
     pub past: usize,
-    /// Whether only what goes out through this channel fires; without it every ACTION does.
-    pub channel: Option<ChannelKind>,
+    /// What goes out; without it every ACTION does.
+    pub carried: Option<Carried>,
     /// Only the events with these UIDs; all where there are none.
     pub uids: Vec<String>,
     /// Whether each firing is told step by step.
     pub is_explained: bool,
+}
+
+/// What goes out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carried {
+    /// Through which channel.
+    pub by: ChannelKind,
+    /// Whether DISPLAY and AUDIO alarms go out too, and not EMAIL alone.
+    pub with_display: bool,
 }
 
 /// A firing, or something that will not fire. Instants are RFC 3339 in UTC.

@@ -21,12 +21,15 @@ use crate::cli::preview::harmless::plain;
 use crate::cli::preview::progress::Progress;
 use crate::clock::Clock;
 use crate::clock::SystemClock;
+use crate::config::Settings;
 use crate::preview;
+use crate::preview::Carried;
 use crate::preview::Options;
 use crate::preview::Preview;
 use crate::trigger::ChannelKind;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
+use crate::trigger::preferences::Display;
 
 /// As clap ends where the arguments are wrong.
 const WRONG_ARGUMENTS: u8 = 2;
@@ -120,17 +123,20 @@ Names in `why`:
   no_alarm                         the event has no VALARM
   alarm_unreadable  event_unreadable  rule_unreadable
 
+With --config FILE the policies of that file hold: which ACTIONs become messages (policies.display), and what is chosen for
+declined and delegated events and for tasks without DTSTART.
+
 Exit codes: 0 if all could be read; 65 if something could not (it is named on standard error, and the rest is shown all the
-same); 2 if the arguments are wrong; 1 if the answer cannot be written. That something does not fire is no error.";
+same); 2 if the arguments are wrong, 78 if the configuration is; 1 if the answer cannot be written. That something does not fire is no error.";
 
 /// Previews every file. What cannot be read is reported and does not stop the others.
-pub(super) fn run(arguments: &Arguments) -> ExitCode {
+pub(super) fn run(arguments: &Arguments, settings: Option<&Settings>) -> ExitCode {
     let is_input = |path: &&PathBuf| path.as_path() == Path::new(STANDARD_INPUT);
     if arguments.paths.iter().filter(is_input).count() > 1 {
         eprintln!("standard input is named twice: name `-` once, it can be read only once");
         return WRONG_ARGUMENTS.into();
     }
-    let options = options(arguments);
+    let options = options(arguments, settings);
     let (preview, is_all_good) = preview_all(arguments, &options);
     match show(&preview, arguments) {
         // Whoever reads us may have seen enough, as `head` has.
@@ -143,12 +149,12 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn options(arguments: &Arguments) -> Options {
+fn options(arguments: &Arguments, settings: Option<&Settings>) -> Options {
     Options {
         owner: Person {
             zone: arguments.tz.clone(),
             addresses: arguments.addresses.clone(),
-            choices: Choices::default(),
+            choices: settings.map_or_else(Choices::default, |settings| settings.policies.choices),
         },
         at: arguments.at.unwrap_or_else(|| SystemClock.now()),
         until: arguments.until,
@@ -158,10 +164,17 @@ fn options(arguments: &Arguments) -> Options {
             (false, true) => 0,
             (false, false) => PAST,
         },
-        channel: arguments.channel,
+        carried: carried(arguments.channel, settings),
         uids: arguments.uids.clone(),
         is_explained: arguments.explain,
     }
+}
+
+/// A configuration says what becomes a message; without one only a channel that is asked for does.
+fn carried(channel: Option<ChannelKind>, settings: Option<&Settings>) -> Option<Carried> {
+    let by = channel.or(settings.map(|_| ChannelKind::Email))?;
+    let with_display = settings.is_some_and(|settings| settings.policies.display == Display::Deliver);
+    Some(Carried { by, with_display })
 }
 
 /// All files as one, and whether all of them could be read.

@@ -12,6 +12,7 @@ use crate::calendar::event::Component;
 use crate::calendar::event::Event;
 use crate::calendar::ical::Calendar;
 use crate::calendar::recurrence::Budget;
+use crate::preview::Carried;
 use crate::preview::Following;
 use crate::preview::Line;
 use crate::preview::Options;
@@ -20,7 +21,6 @@ use crate::preview::explain;
 use crate::preview::words;
 use crate::preview::written;
 use crate::trigger::AlarmIdentity;
-use crate::trigger::ChannelKind;
 use crate::trigger::Place;
 use crate::trigger::expand;
 use crate::trigger::expand::EventAlarm;
@@ -153,7 +153,7 @@ impl<'a> Ahead<'a> {
 
     fn walk(&mut self, outlook: usize, actual: usize, alarms: Vec<EventAlarm>, finds: Finds) {
         for alarm in alarms {
-            let is_carried = not_carried(self.options.channel, &alarm.action).is_none();
+            let is_carried = not_carried(self.options.carried, &alarm.action).is_none();
             if finds != Finds::Firings && !is_carried {
                 continue;
             }
@@ -284,7 +284,7 @@ impl<'a> Ahead<'a> {
                 action: Some(alarm.action.clone()),
                 ..line
             };
-            if let Some(reason) = not_carried(self.options.channel, &alarm.action) {
+            if let Some(reason) = not_carried(self.options.carried, &alarm.action) {
                 let further = self.has_next(walker, &place);
                 self.lines.push(Line {
                     further,
@@ -341,7 +341,7 @@ impl<'a> Ahead<'a> {
                 break;
             }
             let Walker { alarm, finds, .. } = &self.walkers[walker];
-            if *finds != Finds::Firings || not_carried(self.options.channel, &alarm.action).is_some() {
+            if *finds != Finds::Firings || not_carried(self.options.carried, &alarm.action).is_some() {
                 continue;
             }
             following.next_at = following.next_at.or(Some(place.trigger_at));
@@ -401,9 +401,14 @@ fn ask<T>(steps: &mut u64, question: impl FnOnce(&mut Budget) -> T) -> T {
     answer
 }
 
-fn not_carried(channel: Option<ChannelKind>, action: &str) -> Option<String> {
-    let channel = channel?;
-    (action != "EMAIL").then(|| format!("ACTION:{action} is for the person's own client, not for {channel}"))
+fn not_carried(carried: Option<Carried>, action: &str) -> Option<String> {
+    let Carried { by, with_display } = carried?;
+    let is_carried = match action {
+        "EMAIL" => true,
+        "DISPLAY" | "AUDIO" => with_display,
+        _ => false,
+    };
+    (!is_carried).then(|| format!("ACTION:{action} is for the person's own client, not for {by}"))
 }
 
 /// The component that speaks for the event: the master, else the first override.

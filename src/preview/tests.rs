@@ -27,7 +27,7 @@ fn options(zone: &str, at: DateTime<Utc>, limit: usize) -> Options {
         until: None,
         limit,
         past: 5,
-        channel: None,
+        carried: None,
         uids: Vec::new(),
         is_explained: false,
     }
@@ -183,16 +183,24 @@ fn what_will_not_fire_says_why_and_when_it_would_have() {
     }
 }
 
+fn carried(with_display: bool) -> Option<Carried> {
+    let by = ChannelKind::Email;
+    Some(Carried { by, with_display })
+}
+
 #[test]
 fn a_channel_carries_email_alarms_only() {
     let both = vevent(
         "u",
         &format!("DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY\n{EMAIL}\n{DISPLAY}"),
     );
-    let preview = seen(&both, |options| options.channel = Some(ChannelKind::Email));
+    let preview = seen(&both, |options| options.carried = carried(false));
     assert_eq!(firings(&preview).len(), 3);
-    assert_eq!(skips(&preview).len(), 1);
+    assert_eq!(whys(&preview), [(Some("2026-12-01T08:55:00Z"), "not_carried")]);
+    assert!(preview.lines.iter().any(|line| line.further));
     assert_eq!(firings(&seen(&both, |options| options.limit = 4)).len(), 4);
+    let all = seen(&both, |options| options.carried = carried(true));
+    assert_eq!(whys(&all), []);
 }
 
 #[test]

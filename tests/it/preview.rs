@@ -189,6 +189,35 @@ fn the_words_of_strangers_stay_on_their_line() {
 }
 
 #[test]
+fn the_policies_of_a_configuration_hold_where_one_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    let path = file.to_str().unwrap();
+    let fires = |text: &str, name: &str, uid: &str| {
+        fs::write(&file, text).unwrap();
+        let output = run(&[name, "--json", "--uid", uid, "--config", path]);
+        let lines = lines(&output);
+        assert!(!lines.is_empty(), "{}", complaints(&output));
+        lines.iter().any(|line| line["skipped"].is_null())
+    };
+    let declined = "0q8s7declined@google.com";
+    assert!(!fires("", "google.ics", declined));
+    assert!(fires(
+        "[policies]\ndeclined = \"deliver\"\n",
+        "google.ics",
+        declined
+    ));
+    assert!(!fires("", "apple.ics", "7F2C-NIGHT-TRAIN"));
+    assert!(fires(
+        "[policies]\ndisplay = \"deliver\"\n",
+        "apple.ics",
+        "7F2C-NIGHT-TRAIN"
+    ));
+    fs::write(&file, "[policies]\ndisplay = \"never\"\n").unwrap();
+    assert_eq!(run(&["apple.ics", "--config", path]).status.code(), Some(78));
+}
+
+#[test]
 fn every_field_and_every_reason_is_in_the_help() {
     let output = Command::new(env!("CARGO_BIN_EXE_carillon"))
         .args(["preview", "--help"])

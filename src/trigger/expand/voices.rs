@@ -181,7 +181,8 @@ fn too_often(series: &Series<'_>, role: Role, alarm: &Alarm) -> Option<Refused> 
     if matches!(role, Role::Single(_)) {
         return None;
     }
-    let too_often = |what: &str| Some(Why::TooOften.because(format!("{what} would ring more than once a minute")));
+    let too_often =
+        |what: &str| Some(Why::TooOften.because(format!("{what} would ring more than once a minute")));
     let is_secondly = |rule: &Rule| rule.frequency() == Frequency::Secondly;
     if series.rules.iter().any(is_secondly) {
         return too_often("FREQ=SECONDLY");
