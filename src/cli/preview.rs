@@ -29,7 +29,6 @@ use crate::preview::Preview;
 use crate::trigger::ChannelKind;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
-use crate::trigger::preferences::Display;
 
 /// As clap ends where the arguments are wrong.
 const WRONG_ARGUMENTS: u8 = 2;
