@@ -69,8 +69,14 @@ pub fn distinct(settlements: &[Settlement]) -> usize {
 pub fn bare(settlement: &Settlement) -> Settlement {
     let mut bare = settlement.clone();
     match &mut bare.end {
-        AttemptEnd::Done { detail, kept, .. } => {
+        AttemptEnd::Done {
+            detail,
+            reference,
+            kept,
+            ..
+        } => {
             detail.clear();
+            *reference = None;
             *kept = None;
         }
         AttemptEnd::Retry { error, .. } => error.clear(),
@@ -104,6 +110,8 @@ pub struct Plan<'s> {
     pub endings: Vec<Ending>,
     /// Of triggers without a row.
     pub improvements: Vec<Ending>,
+    /// Of triggers of which a report came first: what it could not say is added to it.
+    pub reported: Vec<Ending>,
     /// Rows that end with their own attempt.
     pub ended: Vec<(TriggerId, Option<AttemptToken>)>,
     /// Rows that are free or claimed again, and turn out to have been handed over.
@@ -188,7 +196,11 @@ impl<'s> Plan<'s> {
                 ..Ending::plain(id, Outcome::Cancelled, Reason::Withdrawn)
             }),
             AttemptEnd::Done { .. } => {
-                self.endings.extend(ending(settlement));
+                let ending = ending(settlement);
+                if held.handed_over {
+                    self.reported.extend(ending.clone());
+                }
+                self.endings.extend(ending);
                 self.keep(settlement, now);
             }
         }
@@ -276,6 +288,8 @@ fn ending(settlement: &Settlement) -> Option<Ending> {
             reason,
             detail,
             handed_over_at,
+            reference,
+            await_until,
             ..
         } => Some(Ending {
             id: settlement.id,
@@ -284,6 +298,8 @@ fn ending(settlement: &Settlement) -> Option<Ending> {
             detail: detail.clone(),
             attempts: 1,
             handed_over_at: *handed_over_at,
+            reference: reference.clone(),
+            await_until: *await_until,
         }),
     }
 }
