@@ -162,7 +162,10 @@ impl<'s> Plan<'s> {
     fn settle_own(&mut self, settlement: &'s Settlement, held: &Held, now: DateTime<Utc>) -> Settled {
         let id = settlement.id;
         match &settlement.end {
-            AttemptEnd::Retry { .. } if held.handed_over => {}
+            end if held.handed_over && has_failed(end) => {
+                self.ended.push((id, Some(settlement.token)));
+                return Settled::Known;
+            }
             AttemptEnd::Retry {
                 due_at,
                 counts,
@@ -268,6 +271,14 @@ const fn may_be_handed_over(end: &AttemptEnd) -> bool {
     match end {
         AttemptEnd::Done { outcome, .. } => outcome.is_hand_over(),
         AttemptEnd::Retry { doubtful, .. } => *doubtful,
+    }
+}
+
+/// Whether the attempt itself does not say that it was handed over.
+const fn has_failed(end: &AttemptEnd) -> bool {
+    match end {
+        AttemptEnd::Done { outcome, .. } => outcome.rank() < Outcome::Awaiting.rank(),
+        AttemptEnd::Retry { .. } => true,
     }
 }
 

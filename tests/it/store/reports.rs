@@ -213,18 +213,24 @@ async fn a_report_before_the_settle_is_kept_and_the_settle_adds_to_it(base: &Bas
     assert!(stage.triggers("e").await.is_empty());
 }
 
+/// An event, what its attempt comes to, and what that is answered.
+type Case = (&'static str, fn(Claimed) -> Settlement, Settled);
+
 async fn a_failure_reported_before_the_settle_is_not_forgotten_by_it(base: &Base) {
     let stage = Stage::on(base).await;
-    for (uid, settlement) in [
-        ("a", (|claim| sent(claim, 7)) as fn(Claimed) -> Settlement),
-        ("b", |claim| awaiting(claim, 7, 5)),
-        ("c", |claim| retry(claim, 7, 5, true)),
-    ] {
+    let refused = |claim| done(claim, 7, Outcome::Failed, Reason::Refused);
+    let settlements: [Case; 4] = [
+        ("a", |claim| sent(claim, 7), Settled::Recorded),
+        ("b", |claim| awaiting(claim, 7, 5), Settled::Recorded),
+        ("c", |claim| retry(claim, 7, 5, true), Settled::Known),
+        ("d", refused, Settled::Known),
+    ];
+    for (uid, settlement, settled) in settlements {
         let trigger = new(uid, 0);
         let claim = stage.sending(&trigger, 7).await;
         stage.report(trigger.id(), Reported::Failed).await;
 
-        assert_eq!(stage.settle(settlement(claim)).await, Settled::Recorded);
+        assert_eq!(stage.settle(settlement(claim)).await, settled, "{uid}");
 
         let row = stage.delivery(&trigger).await;
         assert_eq!((row.outcome, row.reason), (Outcome::Failed, Reason::Reported));
