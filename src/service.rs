@@ -12,6 +12,7 @@ use crate::calendar::zone;
 use crate::channel::Channel;
 use crate::channel::email::EmailChannel;
 use crate::channel::outbox::OutboxChannel;
+use crate::channel::receipt;
 use crate::clock::Clock;
 use crate::clock::DatabaseClock;
 use crate::clock::SystemClock;
@@ -40,6 +41,8 @@ use crate::store::postgres;
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite;
 use crate::store::sqlite::SqliteStore;
+use crate::token;
+use crate::token::Tokens;
 use crate::trigger::ChannelKind;
 
 /// Reads the configuration again.
@@ -92,6 +95,8 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     follow_hangups(Arc::clone(&reload))?;
     let remembering = Arc::clone(&store);
     let api = Api {
+        tokens: tokens(store.as_ref()).await?,
+        receipts: receipt::Readers::new(),
         store,
         changes,
         clock,
@@ -112,9 +117,13 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     serving.await.context("the watch over the API died")?;
     // On SQLite this writes the log back into the file, which is then whole by itself.
     remembering.close().await;
-    shutdown
-        .failure()
-        .map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
+    verdict(&shutdown)
+}
+
+/// Why the service ended, if it was not asked to.
+fn verdict(shutdown: &Shutdown) -> anyhow::Result<()> {
+    let failure = shutdown.failure();
+    failure.map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -166,6 +175,13 @@ async fn open(settings: &Settings, clock: &Arc<dyn Clock>, seat: &Seat) -> anyho
     );
     seat.join(Arc::new(cluster));
     Ok(store)
+}
+
+/// The tokens that all nodes of this store know.
+async fn tokens(store: &dyn Store) -> anyhow::Result<Tokens> {
+    let fresh = Tokens::fresh_secret().context("the system has no random numbers to give")?;
+    let secret = store.remember_first(token::SECRET, &fresh).await?;
+    Ok(Tokens::new(secret))
 }
 
 /// The name under which a restarted node takes back what it held: no other node of the cluster has its number.
