@@ -17,6 +17,8 @@ mod why;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
@@ -40,6 +42,10 @@ pub use crate::trigger::expand::unhindered::unacknowledged;
 pub use crate::trigger::expand::unhindered::undisturbed;
 pub use crate::trigger::expand::why::Refused;
 pub use crate::trigger::expand::why::Why;
+
+/// How many dates, overrides and alarms of an event are sorted anew for one step of the budget. An event that is large in
+/// all three is so given up within a second or so, while one with many overrides, each with an alarm of its own, is not.
+const READ_A_STEP: u32 = 16;
 
 /// The person for whom an event is read.
 #[derive(Debug, Clone)]
@@ -128,16 +134,15 @@ pub fn alarms(event: &Event, person: &Person) -> (Vec<EventAlarm>, Vec<Refusal>)
 }
 
 fn alarms_of(series: &Series<'_>, voices: &[Voice<'_>]) -> (Vec<EventAlarm>, Vec<Refusal>) {
-    let mut heard: Vec<EventAlarm> = Vec::new();
-    for voice in voices.iter().filter(|voice| voice.refused.is_none()) {
-        let identity = voice.identity();
-        if heard.iter().all(|alarm| alarm.identity != identity) {
-            heard.push(EventAlarm {
-                identity,
-                action: voice.alarm.action.clone(),
-            });
-        }
-    }
+    let mut known: HashSet<&str> = HashSet::new();
+    let heard: Vec<EventAlarm> = voices
+        .iter()
+        .filter(|voice| voice.refused.is_none() && known.insert(&voice.alarm.identity))
+        .map(|voice| EventAlarm {
+            identity: voice.identity(),
+            action: voice.alarm.action.clone(),
+        })
+        .collect();
     let mut refusals: Vec<Refusal> = voices.iter().filter_map(|voice| voice.refusal(series)).collect();
     refusals.extend(dropped(series, &heard));
     (heard, refusals)
@@ -154,11 +159,11 @@ fn dropped(series: &Series<'_>, heard: &[EventAlarm]) -> Vec<Refusal> {
         let master = series
             .segment_of(*occurrence)
             .map_or(&[][..], |segment| &segment.component.alarms);
-        let identities: Vec<&str> = master.iter().map(|alarm| alarm.identity.as_str()).collect();
+        let identities: HashSet<&str> = master.iter().map(|alarm| alarm.identity.as_str()).collect();
         refusals.extend(
             heard
                 .iter()
-                .filter(|alarm| identities.contains(&alarm.identity.0.as_str()))
+                .filter(|alarm| identities.contains(alarm.identity.0.as_str()))
                 .map(|alarm| Refusal {
                     identity: Some(alarm.identity.clone()),
                     action: Some(alarm.action.clone()),
@@ -180,7 +185,12 @@ pub fn next(
     budget: &mut Budget,
 ) -> Result<Option<Firing>, GaveUp> {
     let series = Series::new(event, person)?;
-    next_of(&series, &voices::all(&series, person), identity, after, budget)
+    let voices = voices::all(&series, person);
+    let size = u32::try_from(series.size() + voices.len()).unwrap_or(u32::MAX);
+    budget
+        .charge(size / READ_A_STEP)
+        .map_err(|error| GaveUp(error.to_string()))?;
+    next_of(&series, &voices, identity, after, budget)
 }
 
 fn next_of(

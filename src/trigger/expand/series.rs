@@ -82,6 +82,8 @@ pub(super) struct Series<'a> {
     pub(super) rules: Vec<Rule>,
     /// The slots that are listed and not removed, in order of time.
     pub(super) listed: Vec<Slot>,
+    /// Whether a listed slot brings its own end, from which an alarm may be counted.
+    pub(super) has_periods: bool,
     /// Who speaks for the instances that have no override of their own, in order of time.
     pub(super) segments: Vec<Segment<'a>>,
     /// Single overrides by RECURRENCE-ID.
@@ -117,6 +119,7 @@ impl<'a> Series<'a> {
                 .into_iter()
                 .map(|(at, single)| (at, single.component))
                 .collect(),
+            has_periods: false,
             known: BTreeSet::new(),
             removed,
         };
@@ -133,7 +136,22 @@ impl<'a> Series<'a> {
             }
         }
         self.listed.sort_by_key(|slot| slot.at.instant);
+        self.has_periods = self.listed.iter().any(|slot| slot.end.is_some());
         self.known = self.listed.iter().map(|slot| slot.at.instant).collect();
+    }
+
+    /// What is listed, from the first that is not before `earliest`; all of it where there are periods.
+    pub(super) fn listed_from(&self, earliest: Option<DateTime<Utc>>) -> &[Slot] {
+        let Some(earliest) = earliest.filter(|_| !self.has_periods) else {
+            return &self.listed;
+        };
+        let first = self.listed.partition_point(|slot| slot.at.instant < earliest);
+        &self.listed[first..]
+    }
+
+    /// How many dates and overrides there are to sort.
+    pub(super) fn size(&self) -> usize {
+        self.listed.len() + self.removed.instants.len() + self.removed.days.len() + self.singles.len()
     }
 
     /// Whether a slot that a rule produced is one of the set and not told of elsewhere.
