@@ -6,6 +6,7 @@
 //! at which nothing comes. Every answer is found within a number of steps; one bad event never hides another.
 
 mod ahead;
+mod cases;
 mod explain;
 mod table;
 mod words;
@@ -26,8 +27,10 @@ use crate::calendar::zone::Zone;
 use crate::preview::ahead::Ahead;
 use crate::trigger::ChannelKind;
 use crate::trigger::Recipient;
+use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Person;
 use crate::trigger::expand::Why;
+use crate::trigger::recipients::Recipients;
 
 /// A file may be a whole calendar, not one object of it.
 const LIMITS: Limits = Limits {
@@ -50,6 +53,10 @@ pub struct Options {
     pub past: usize,
     /// What goes out; without it every ACTION does.
     pub carried: Option<Carried>,
+    /// The alarms of events that have none of their own.
+    pub defaults: DefaultPolicy,
+    /// Whom alarms may write to beside the owner.
+    pub recipients: Recipients,
     /// Only the events with these UIDs; all where there are none.
     pub uids: Vec<String>,
     /// Whether each firing is told step by step.
@@ -78,7 +85,7 @@ pub struct Line {
     pub alarm: Option<String>,
     /// ACTION.
     pub action: Option<String>,
-    /// Whom it is for: `owner`.
+    /// Whom it is for: `owner`, or `address:` and another address.
     pub recipient: String,
     /// Why it will not fire, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -314,7 +321,9 @@ pub fn watched(
             .rejected
             .retain(|rejection| rejection.uid.as_deref().is_some_and(is_meant));
     }
-    let cases = ahead::cases(&calendar.events, options);
+    cases::complete(&mut calendar.events, &options.defaults);
+    let told = cases::told(&calendar.events, options);
+    let cases = cases::cases(&calendar.events, &told, options);
     let mut ahead = Ahead::new(&calendar, options);
     for (number, case) in cases.iter().enumerate() {
         watch(number, cases.len());

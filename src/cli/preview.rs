@@ -27,8 +27,11 @@ use crate::preview::Carried;
 use crate::preview::Options;
 use crate::preview::Preview;
 use crate::trigger::ChannelKind;
+use crate::trigger::defaults::DefaultAlarm;
+use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
+use crate::trigger::recipients::Recipients;
 
 /// As clap ends where the arguments are wrong.
 const WRONG_ARGUMENTS: u8 = 2;
@@ -71,6 +74,18 @@ pub(super) struct Arguments {
     #[arg(long = "owner", value_name = "ADDRESS")]
     addresses: Vec<String>,
 
+    /// An alarm of events at a time of day that have none of their own, as -PT15M. May be repeated
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    default: Vec<DefaultAlarm>,
+
+    /// An alarm of events of whole days that have none of their own, as -PT15H. May be repeated
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    default_all_day: Vec<DefaultAlarm>,
+
+    /// Whom alarms may write to beside the owner: `owner` for nobody, `any`, or a domain. Domains may be repeated
+    #[arg(long, value_name = "owner|any|DOMAIN")]
+    recipients: Vec<String>,
+
     /// Only the event with this UID. May be repeated
     #[arg(long = "uid", value_name = "UID")]
     uids: Vec<String>,
@@ -95,7 +110,7 @@ JSON, one object a line, in order of time; what has no time comes last. Instants
   uid          the UID of the event; of an event without one, a hash of its text
   alarm        the UID of the VALARM; of one without, a hash of what it says
   action       ACTION: EMAIL, DISPLAY, AUDIO …
-  recipient    whom it is for: `owner`
+  recipient    whom it is for: `owner`, or `address:` and the address of another whom the alarm names
   skipped      only where it does not fire: why, in words that may change
   why          only where it does not fire: why, by a name that does not change, see below
   further      only with `skipped`: true where later firings of the alarm do not fire either, which have no lines
@@ -113,7 +128,8 @@ Names in `why`:
   excluded  replaced               EXDATE takes the occurrence out; an override takes its place
   override_without_alarm           the override of the occurrence has no VALARM
   acknowledged  past               this firing was acknowledged; the last firing is past (with --past)
-  not_carried                      --channel does not carry the ACTION
+  not_carried                      --channel, or the configuration, does not carry the ACTION
+  recipient_refused                the alarm names another person, who may not be written to (--recipients)
   not_by_time  no_anchor           ACTION:NONE, or an alarm at a place; TRIGGER counts from what is missing
   too_often  too_costly            more than once a minute; the rules need too many search steps
   duplicate  superseded            an equal VALARM counts; a newer version of the same occurrence counts
@@ -123,8 +139,8 @@ Names in `why`:
   no_alarm                         the event has no VALARM
   alarm_unreadable  event_unreadable  rule_unreadable
 
-With --config FILE the policies of that file hold: which ACTIONs become messages (policies.display), and what is chosen for
-declined and delegated events and for tasks without DTSTART.
+With --config FILE the policies of that file hold: which ACTIONs become messages (policies.display), default alarms,
+recipients, and what is chosen for declined and delegated events and for tasks without DTSTART. Options win over it.
 
 Exit codes: 0 if all could be read; 65 if something could not (it is named on standard error, and the rest is shown all the
 same); 2 if the arguments are wrong, 78 if the configuration is; 1 if the answer cannot be written. That something does not fire is no error.";
@@ -165,8 +181,35 @@ fn options(arguments: &Arguments, settings: Option<&Settings>) -> Options {
             (false, false) => PAST,
         },
         carried: carried(arguments.channel, settings),
+        defaults: defaults(arguments, settings),
+        recipients: recipients(&arguments.recipients, settings),
         uids: arguments.uids.clone(),
         is_explained: arguments.explain,
+    }
+}
+
+/// The default alarms that are named, else those of the configuration.
+fn defaults(arguments: &Arguments, settings: Option<&Settings>) -> DefaultPolicy {
+    let mut policy = settings.map_or_else(DefaultPolicy::default, |settings| {
+        settings.policies.defaults.clone()
+    });
+    if !arguments.default.is_empty() {
+        policy.general.timed = Some(arguments.default.clone());
+    }
+    if !arguments.default_all_day.is_empty() {
+        policy.general.all_day = Some(arguments.default_all_day.clone());
+    }
+    policy
+}
+
+fn recipients(names: &[String], settings: Option<&Settings>) -> Recipients {
+    match names {
+        [] => settings.map_or_else(Recipients::default, |settings| {
+            settings.policies.recipients.clone()
+        }),
+        [name] if name == "any" => Recipients::Any,
+        [name] if name == "owner" => Recipients::Owner,
+        domains => Recipients::Domains(domains.iter().map(|domain| domain.to_lowercase()).collect()),
     }
 }
 

@@ -17,12 +17,13 @@ use crate::preview::Following;
 use crate::preview::Line;
 use crate::preview::Options;
 use crate::preview::Preview;
+use crate::preview::cases::Case;
 use crate::preview::explain;
 use crate::preview::words;
 use crate::preview::written;
 use crate::trigger::AlarmIdentity;
 use crate::trigger::Place;
-use crate::trigger::expand;
+use crate::trigger::Recipient;
 use crate::trigger::expand::EventAlarm;
 use crate::trigger::expand::GaveUp;
 use crate::trigger::expand::Outlook;
@@ -40,23 +41,6 @@ const COUNTED: usize = 1_000;
 
 /// Firings in a row that are taken out at the most: more EXDATEs than that no event has.
 const TAKEN_OUT: usize = 20_000;
-
-/// An event, and what it would be without what takes firings out of it.
-pub(super) struct Case<'a> {
-    event: &'a Event,
-    unacknowledged: Option<Event>,
-    undisturbed: Option<Event>,
-}
-
-/// The cases of a calendar.
-pub(super) fn cases<'a>(events: &'a [Event], options: &Options) -> Vec<Case<'a>> {
-    let case = |event| Case {
-        event,
-        unacknowledged: expand::unacknowledged(event, options.at),
-        undisturbed: expand::undisturbed(event),
-    };
-    events.iter().map(case).collect()
-}
 
 /// What a walker finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +63,7 @@ struct Walker {
 pub(super) struct Ahead<'a> {
     options: &'a Options,
     calendar: &'a Calendar,
-    outlooks: Vec<(&'a Event, Outlook<'a>)>,
+    outlooks: Vec<(&'a Event, Outlook<'a>, Recipient)>,
     walkers: Vec<Walker>,
     queue: BinaryHeap<Reverse<(Place, usize, Ends)>>,
     past: Vec<(usize, Option<Refusal>, EventAlarm)>,
@@ -113,6 +97,9 @@ impl<'a> Ahead<'a> {
 
     /// Adds an event.
     pub(super) fn add(&mut self, case: &'a Case<'a>) {
+        if case.recipient != Recipient::Owner {
+            return self.add_other(case);
+        }
         self.left_out(case.event);
         let outlook = match Outlook::new(case.event, &self.options.owner) {
             Ok(outlook) => outlook,
@@ -131,11 +118,31 @@ impl<'a> Ahead<'a> {
             self.too_close(case.event, &outlook);
         }
         let actual = self.outlooks.len();
-        self.outlooks.push((case.event, outlook));
+        self.outlooks.push((case.event, outlook, Recipient::Owner));
         for refusal in refusals {
             self.refuse(actual, refusal);
         }
+        let waiting = self.queue.len();
         self.walk(actual, actual, alarms, Finds::Firings);
+        if waiting < self.queue.len() {
+            self.untold(case.event, &case.refused);
+        }
+        self.walk_unhindered(actual, case);
+    }
+
+    /// What the alarms of an event tell others; what does not fire is told for the owner alone.
+    fn add_other(&mut self, case: &'a Case<'a>) {
+        let Ok(outlook) = Outlook::new(case.event, &self.options.owner) else {
+            return;
+        };
+        let (alarms, _) = outlook.alarms();
+        self.outlooks.push((case.event, outlook, case.recipient.clone()));
+        let actual = self.outlooks.len() - 1;
+        self.walk(actual, actual, alarms, Finds::Firings);
+        self.walk_unhindered(actual, case);
+    }
+
+    fn walk_unhindered(&mut self, actual: usize, case: &'a Case<'a>) {
         for (event, finds) in [
             (&case.unacknowledged, Finds::Acknowledged),
             (&case.undisturbed, Finds::TakenOut),
@@ -145,7 +152,7 @@ impl<'a> Ahead<'a> {
                 .and_then(|event| Some((event, Outlook::new(event, &self.options.owner).ok()?)));
             if let Some((event, outlook)) = unhindered {
                 let alarms = outlook.alarms().0;
-                self.outlooks.push((event, outlook));
+                self.outlooks.push((event, outlook, case.recipient.clone()));
                 self.walk(self.outlooks.len() - 1, actual, alarms, finds);
             }
         }
@@ -166,7 +173,8 @@ impl<'a> Ahead<'a> {
             let walker = self.walkers.len() - 1;
             let is_past = !self.advance(walker, &Place::just_before(self.options.at));
             let alarm = self.walkers[walker].alarm.clone();
-            if is_past && finds == Finds::Firings && !self.is_acknowledged(outlook, &alarm) {
+            let is_own = self.outlooks[outlook].2 == Recipient::Owner;
+            if is_past && is_own && finds == Finds::Firings && !self.is_acknowledged(outlook, &alarm) {
                 self.is_past(outlook, None, alarm);
             }
         }
@@ -180,7 +188,7 @@ impl<'a> Ahead<'a> {
             finds,
             ..
         } = &self.walkers[walker];
-        let (event, outlook) = &self.outlooks[*outlook];
+        let (event, outlook, recipient) = &self.outlooks[*outlook];
         match ask(&mut self.steps, |budget| {
             outlook.next(&alarm.identity, after, budget)
         }) {
@@ -194,6 +202,7 @@ impl<'a> Ahead<'a> {
                     alarm: Some(alarm.identity.to_string()),
                     action: Some(alarm.action.clone()),
                     timing: outlook.alarm(&alarm.identity).map(words::timing),
+                    recipient: recipient.to_string(),
                     ..timeless(event)
                 };
                 self.lines.push(line.because(Why::TooCostly, reason));
@@ -224,8 +233,9 @@ impl<'a> Ahead<'a> {
 
     /// A line with all that is known about a firing.
     fn told(&self, line: Line, outlook: usize, identity: &AlarmIdentity, place: &Place) -> Line {
-        let (event, outlook) = &self.outlooks[outlook];
+        let (event, outlook, recipient) = &self.outlooks[outlook];
         let mut line = Line {
+            recipient: recipient.to_string(),
             occurrence: Some(written(place.occurrence)),
             alarm: Some(identity.to_string()),
             repeat: Some(place.repeat),

@@ -83,7 +83,11 @@ impl Table<'_> {
         [
             self.local(line.trigger_at.as_deref()),
             match &line.action {
-                Some(action) => format!("{} to {}", cell(action), cell(&line.recipient)),
+                Some(action) => format!(
+                    "{} to {}",
+                    cell(action),
+                    cell(line.recipient.trim_start_matches("address:"))
+                ),
                 None => "-".to_owned(),
             },
             format!("{timing}{repeat}"),

@@ -28,6 +28,8 @@ fn options(zone: &str, at: DateTime<Utc>, limit: usize) -> Options {
         limit,
         past: 5,
         carried: None,
+        defaults: DefaultPolicy::default(),
+        recipients: Recipients::default(),
         uids: Vec::new(),
         is_explained: false,
     }
@@ -460,6 +462,48 @@ fn a_hostile_event_hides_no_other() {
             .iter()
             .any(|line| line.uid.as_deref() == Some("good") && line.skipped.is_none())
     );
+}
+
+#[test]
+fn default_alarms_apply_where_an_event_has_none() {
+    let text = vevent("none", "DTSTART:20261201T090000Z")
+        + &vevent("day", "DTSTART;VALUE=DATE:20261201")
+        + &vevent("own", &format!("DTSTART:20261201T090000Z\n{EMAIL}"));
+    let preview = seen(&text, |options| {
+        options.defaults.general.timed = Some(vec!["-PT30M".parse().expect("a duration")]);
+        options.defaults.general.all_day = Some(vec!["-PT15H".parse().expect("a duration")]);
+    });
+    let expected = [
+        "2026-11-30T08:00:00Z",
+        "2026-12-01T08:30:00Z",
+        "2026-12-01T08:45:00Z",
+    ];
+    assert_eq!(firings(&preview), expected);
+    assert_eq!(whys(&preview), []);
+}
+
+#[test]
+fn others_whom_an_alarm_names_are_told_or_it_says_why_not() {
+    let alarm = EMAIL.replace(
+        "END:",
+        "ATTENDEE:mailto:me@example.org\nATTENDEE:mailto:bob@example.net\nEND:",
+    );
+    let text = vevent("u", &format!("DTSTART:20261201T090000Z\n{alarm}"));
+    let people = |preview: &Preview| {
+        let lines = preview.lines.iter();
+        let mut people: Vec<(String, Option<&str>)> =
+            lines.map(|line| (line.recipient.clone(), line.why)).collect();
+        people.sort();
+        people
+    };
+    let bob = |why| ("address:bob@example.net".to_owned(), why);
+    let owner = || ("owner".to_owned(), None);
+    assert_eq!(
+        people(&seen(&text, |_| {})),
+        [bob(Some("recipient_refused")), owner()]
+    );
+    let allowed = seen(&text, |options| options.recipients = Recipients::Any);
+    assert_eq!(people(&allowed), [bob(None), owner()]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::preview::words;
 use crate::preview::written;
 use crate::trigger::AlarmIdentity;
 use crate::trigger::Place;
+use crate::trigger::Recipient;
 use crate::trigger::expand;
 use crate::trigger::expand::EventAlarm;
 use crate::trigger::expand::Firing;
@@ -27,7 +28,7 @@ impl Ahead<'_> {
         if refusal.why == Why::OverrideWithoutAlarm {
             return;
         }
-        let (event, seen) = &self.outlooks[outlook];
+        let (event, seen, _) = &self.outlooks[outlook];
         let mut place_after = |after: &Place| match refusal.why {
             Why::NotByTime => None,
             _ => ask(&mut self.steps, |budget| seen.silenced(&refusal, after, budget)),
@@ -126,6 +127,22 @@ impl Ahead<'_> {
         }
     }
 
+    /// Those whom its alarms name and who get nothing. Whose address the owner's is must be known for that.
+    pub(super) fn untold(&mut self, event: &Event, addresses: &[&str]) {
+        if self.options.owner.addresses.is_empty() {
+            return;
+        }
+        for address in addresses {
+            let line = Line {
+                action: Some("EMAIL".to_owned()),
+                recipient: Recipient::Address((*address).to_owned()).to_string(),
+                ..timeless(event)
+            };
+            let reason = "its ATTENDEE is another person, whom the recipients policy does not allow";
+            self.lines.push(line.because(Why::RecipientRefused, reason));
+        }
+    }
+
     /// An event without alarms is told of unless it is over.
     pub(super) fn without_alarm(&mut self, event: &Event) {
         if !has_no_alarm(event) {
@@ -171,7 +188,7 @@ impl Ahead<'_> {
     }
 
     pub(super) fn past_line(&mut self, outlook: usize, refusal: Option<Refusal>, alarm: &EventAlarm) -> Line {
-        let (event, seen) = &self.outlooks[outlook];
+        let (event, seen, _) = &self.outlooks[outlook];
         let at = self.options.at;
         let last = ask(&mut self.steps, |budget| match &refusal {
             None => seen

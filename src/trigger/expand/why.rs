@@ -31,6 +31,8 @@ pub enum Why {
     OverrideWithoutAlarm,
     /// The channel that was asked for does not carry this ACTION.
     NotCarried,
+    /// The person whom the alarm names may not be written to.
+    RecipientRefused,
     /// The VALARM cannot be read.
     AlarmUnreadable,
     /// Another VALARM of the same component is its equal.
@@ -53,7 +55,7 @@ pub enum Why {
 
 impl Why {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Cancelled,
         Self::Completed,
         Self::Declined,
@@ -68,6 +70,7 @@ impl Why {
         Self::Replaced,
         Self::OverrideWithoutAlarm,
         Self::NotCarried,
+        Self::RecipientRefused,
         Self::AlarmUnreadable,
         Self::Duplicate,
         Self::Superseded,
@@ -96,6 +99,7 @@ impl Why {
             Self::Replaced => "replaced",
             Self::OverrideWithoutAlarm => "override_without_alarm",
             Self::NotCarried => "not_carried",
+            Self::RecipientRefused => "recipient_refused",
             Self::AlarmUnreadable => "alarm_unreadable",
             Self::Duplicate => "duplicate",
             Self::Superseded => "superseded",
