@@ -34,12 +34,13 @@ fi
 log=target/fuzz/log
 status=0
 # shellcheck disable=SC2086
-nice -n 19 "$fuzz" $set_limits -max_total_time="${1:-3600}" -print_final_stats=1 \
+nice -n 19 sh -c '"$@" || status=$?; times; exit ${status:-0}' sh "$fuzz" $set_limits -max_total_time="${1:-3600}" -print_final_stats=1 \
     target/fuzz/corpus tests/fuzz/corpus >"$log" 2>&1 || status=$?
 figure() { sed -n "s/^stat::$1: *//p" "$log"; }
 worst=$(sed -n 's/^WORST \([0-9]*\) us.*/\1/p' "$log" | tail -1)
 echo "executions: $(figure number_of_executed_units) ($(figure average_exec_per_sec) a second)"
 echo "coverage:   $(sed -n 's/.* cov: \([0-9]*\) ft: \([0-9]*\) corp: \([^ ]*\).*/\1 edges, \2 features, corpus \3/p' "$log" | tail -1)"
+echo "CPU time:   $(tail -1 "$log") (user, system)"
 echo "worst:      ${worst:-0} us of CPU time for one input"
 echo "memory:     $(figure peak_rss_mb) MiB at the most"
 [ $status = 0 ] || {

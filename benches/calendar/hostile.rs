@@ -131,13 +131,14 @@ fn crowds() -> Vec<(String, String)> {
         .collect();
     let listed = |rdates: &[String], exdates: &[String], alarms: &str| {
         let zone = "TZID=Europe/Berlin";
-        let mut lines = format!("DTSTART;{zone}:20251231T000000\n");
-        for (name, dates) in [("RDATE", rdates), ("EXDATE", exdates)] {
-            if !dates.is_empty() {
-                lines += &format!("{name};{zone}:{}\n", dates.join(","));
-            }
-        }
-        calendar(&event(&(lines + alarms)))
+        let line = |name: &str, dates: &[String]| match dates {
+            [] => String::new(),
+            dates => format!("{name};{zone}:{}\n", dates.join(",")),
+        };
+        let (rdates, exdates) = (line("RDATE", rdates), line("EXDATE", exdates));
+        calendar(&event(&format!(
+            "DTSTART;{zone}:20251231T000000\n{rdates}{exdates}{alarms}"
+        )))
     };
     vec![
         ("10,000 RDATE".to_owned(), listed(&dates, &[], &alarm("-P400D"))),

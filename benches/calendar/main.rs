@@ -88,7 +88,7 @@ fn rate(read: impl Fn() -> Option<DateTime<Utc>>) -> f64 {
             black_box(read());
         }
         count += 10.0;
-        let took = (cpu_time() - begun).as_secs_f64();
+        let took = cpu_time().saturating_sub(begun).as_secs_f64();
         if took > GO {
             return count / took;
         }
@@ -234,7 +234,7 @@ fn least<T>(work: impl Fn() -> T) -> (Duration, T) {
     let go = || {
         let begun = cpu_time();
         let done = black_box(work());
-        (cpu_time() - begun, done)
+        (cpu_time().saturating_sub(begun), done)
     };
     let (first, done) = go();
     (first.min(go().0).min(go().0), done)
