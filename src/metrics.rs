@@ -123,6 +123,8 @@ metrics! {
     missed: IntCounter = "missed_total" [] &[];
     /// How often a trigger had to wait since its owner got as many messages as the limit of the channel allows.
     deferred: IntCounterVec = "deferred_total" ["channel"] &[];
+    /// Webhooks of owners that were disabled: gone, or failing for too long.
+    endpoints_disabled: IntCounter = "endpoints_disabled_total" [] &[];
     /// Transactions and reads that the database interrupted, or that lost their connection, and that were done again.
     store_repeats: IntCounter = "store_repeats_total" [] &[];
 }
@@ -198,6 +200,11 @@ impl Metrics {
             .observe(seconds);
     }
 
+    /// The webhook of an owner was disabled.
+    pub fn endpoint_disabled(&self) {
+        self.endpoints_disabled.inc();
+    }
+
     /// A history row was written.
     pub fn concluded(&self, channel: ChannelKind, outcome: Outcome, reason: Reason) {
         let labels = [channel.as_str(), outcome.as_str(), reason.as_str()];
@@ -222,6 +229,8 @@ impl Metrics {
             } => "transient_message",
             Report::Permanent { .. } => "permanent",
             Report::InDoubt { .. } => "in_doubt",
+            Report::Gone { .. } => "gone",
+            Report::Busy { .. } => "busy",
             Report::Again { .. } => "again",
             Report::Abandoned => "abandoned",
         };

@@ -13,6 +13,9 @@ use crate::channel::Channel;
 use crate::channel::email::EmailChannel;
 use crate::channel::outbox::OutboxChannel;
 use crate::channel::receipt;
+use crate::channel::webhook;
+use crate::channel::webhook::Callbacks;
+use crate::channel::webhook::WebhookChannel;
 use crate::clock::Clock;
 use crate::clock::DatabaseClock;
 use crate::clock::SystemClock;
@@ -72,7 +75,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         database_clock,
-        channels: channels(&settings, &clock)?,
+        channels: channels(&settings, &store, &clock).await?,
         renderer,
         metrics: Arc::clone(&metrics),
         ready: ready.clone(),
@@ -84,7 +87,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let changes = node.changes.clone();
     let running = node.run(settings.worker.initial_delay, &shutdown);
 
-    let http = settings.http.clone();
+    let (http, webhooks) = (settings.http.clone(), settings.webhook.targets());
     tracing::info!("{}", http::where_to_look(http.listen, settings.smtp.is_some()));
     let reloaded = Reloaded {
         live,
@@ -104,6 +107,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         ready: ready.clone(),
         reload,
         seat: seat.clone(),
+        webhooks,
     };
     let clock = Arc::clone(&api.clock);
     let router = http::router(api, &http);
@@ -226,8 +230,9 @@ fn renderer(settings: &Settings) -> Result<Renderer, RenderError> {
     Ok(renderer)
 }
 
-fn channels(
+async fn channels(
     settings: &Settings,
+    store: &Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
     let letterhead = settings.letterhead.clone();
@@ -235,7 +240,27 @@ fn channels(
         Some(relay) => Arc::new(EmailChannel::new(letterhead, [relay.clone()], Arc::clone(clock))?),
         None => Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock))),
     };
-    Ok(BTreeMap::from([(ChannelKind::Email, email)]))
+    let callbacks = callbacks(settings, store.as_ref()).await?;
+    let webhook = WebhookChannel::new(
+        settings.webhook.clone(),
+        callbacks,
+        &webhook::system(),
+        Arc::clone(clock),
+    )?;
+    let webhook: Arc<dyn Channel> = Arc::new(webhook);
+    Ok(BTreeMap::from([
+        (ChannelKind::Email, email),
+        (ChannelKind::Webhook, webhook),
+    ]))
+}
+
+/// Where those who were handed a message report what became of it.
+async fn callbacks(settings: &Settings, store: &dyn Store) -> anyhow::Result<Option<Callbacks>> {
+    let Some(public_url) = settings.http.public_url.clone() else {
+        return Ok(None);
+    };
+    let tokens = tokens(store).await?;
+    Ok(Some(Callbacks { public_url, tokens }))
 }
 
 /// What a reload changes.

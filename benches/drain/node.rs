@@ -179,6 +179,7 @@ impl BenchNode {
                 email: Some(format!("person{index}@example.org")),
                 addresses: Vec::new(),
                 phone: None,
+                webhook: None,
                 time_zone: "Europe/Berlin".to_owned(),
                 locale: "en".to_owned(),
                 enabled: true,

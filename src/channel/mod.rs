@@ -6,6 +6,7 @@ pub mod email;
 pub mod outbox;
 pub mod receipt;
 pub mod smtp;
+pub mod webhook;
 
 use std::time::Duration;
 
@@ -80,6 +81,18 @@ pub enum Report {
     InDoubt {
         /// What happened, without personal data.
         error: String,
+    },
+    /// The target said that it is gone for good: nothing else that goes there fares better, ever.
+    Gone {
+        /// What happened, without personal data.
+        error: String,
+    },
+    /// Not sent, since what leads there is taken: there is room after so long.
+    Busy {
+        /// What is taken, without personal data.
+        error: String,
+        /// When to try again.
+        after: Duration,
     },
     /// The target has it, and asked to be given it again.
     Again {

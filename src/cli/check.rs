@@ -8,6 +8,8 @@ use clap::Args;
 
 use crate::channel::Deadline;
 use crate::channel::smtp;
+use crate::channel::webhook;
+use crate::channel::webhook::WebhookChannel;
 use crate::clock::Clock;
 use crate::clock::SystemClock;
 use crate::config::Settings;
@@ -41,6 +43,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         ("templates", templates(settings)),
         ("store", runtime.block_on(store(settings))),
         ("e-mail", runtime.block_on(email(settings))),
+        ("webhooks", webhooks(settings)),
     ];
     let mut code = ExitCode::SUCCESS;
     for (name, found) in parts {
@@ -99,4 +102,15 @@ async fn email(settings: &Settings) -> Result<String, String> {
         Ok(()) => Ok(format!("{place} takes our connection")),
         Err(complaint) => Err(format!("{place}: {complaint}")),
     }
+}
+
+/// Nobody is called: whose endpoints work is seen in the history of their owners.
+fn webhooks(settings: &Settings) -> Result<String, String> {
+    let config = settings.webhook.clone();
+    let found = match config.targets() {
+        None => "no call leaves: channels.webhook.secret_file is empty".to_owned(),
+        Some(guard) => format!("calls are signed, and go to {guard}"),
+    };
+    let channel = WebhookChannel::new(config, None, &webhook::system(), Arc::new(SystemClock));
+    channel.map(|_| found).map_err(|error| error.to_string())
 }

@@ -11,6 +11,7 @@ mod reader;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod webhook;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,11 +26,13 @@ pub use complaint::Complaints;
 pub use complaint::Origin;
 
 use crate::change;
+use crate::channel;
 use crate::channel::email::Letterhead;
 use crate::channel::smtp;
 use crate::cluster;
 use crate::delivery;
 use crate::delivery::ChannelConfig;
+use crate::delivery::Detail;
 use crate::delivery::OnDoubt;
 use crate::http;
 use crate::logging;
@@ -44,7 +47,7 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 12] = [
+pub const RESTART: [&str; 18] = [
     "store.",
     "cluster.",
     "node.",
@@ -55,6 +58,12 @@ pub const RESTART: [&str; 12] = [
     "channels.email.envelope_sender",
     "channels.email.message_id_domain",
     "channels.email.smtp.",
+    "channels.webhook.secret_file",
+    "channels.webhook.allow_networks",
+    "channels.webhook.timeout",
+    "channels.webhook.calls",
+    "channels.webhook.ca_file",
+    "channels.webhook.ack",
     "templates.",
     "log.format",
 ];
@@ -128,6 +137,8 @@ pub struct Settings {
     pub letterhead: Letterhead,
     /// How the mail relay is reached; none: messages stay in the outbox.
     pub smtp: Option<smtp::Config>,
+    /// How calls are made.
+    pub webhook: channel::webhook::Config,
     /// What an alarm means where the standards leave a choice.
     pub policies: change::Policies,
     /// How long things are kept.
@@ -161,14 +172,17 @@ impl Settings {
         let delivery = delivery::Config {
             send_within: reader.duration("delivery.send_within"),
             max_lateness: reader.duration("delivery.max_lateness"),
+            disable_after: reader.duration("channels.webhook.disable_after"),
         };
+        let http = http_config(reader);
         let settings = Self {
             cluster: Some(cluster_config(reader, worker.enabled)).filter(|_| store.is_postgres()),
             store,
             node: NodeConfig {
                 id: reader.text("node.id"),
             },
-            http: http_config(reader),
+            webhook: webhook::webhook(reader, http.public_url.as_deref()),
+            http,
             worker,
             channels: channels(reader, delivery.send_within),
             delivery,
@@ -366,6 +380,14 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
         on_doubt: reader.choice(
             &key("on_doubt"),
             &[("retry", OnDoubt::Retry), ("fail", OnDoubt::Fail)],
+        ),
+        content: reader.choice(
+            &key("content"),
+            &[
+                ("full", Detail::Full),
+                ("title", Detail::Title),
+                ("none", Detail::None),
+            ],
         ),
         limit: limit(reader, kind).map(|limit| Limit {
             send_within,

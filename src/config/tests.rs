@@ -49,6 +49,25 @@ fn the_defaults_of_mail_are_those_of_its_module() {
 }
 
 #[test]
+fn everything_wrong_with_webhooks_is_said_at_once() {
+    let told = complaints(from_file(
+        "[channels.webhook]\nallow_networks = [\"10.1.2.3/16\", \"x\"]\nack = \"callback\"\ntimeout = \"0s\"\n\
+         secret_file = \"Cargo.toml\"\nca_file = \"nowhere.pem\"\ncontent = \"some\"\n",
+    ));
+    for part in [
+        "write 10.1.0.0/16",
+        "`x` is no network",
+        "set http.public_url",
+        "must be more than 0",
+        "line 1 does not begin with whsec_",
+        "nowhere.pem",
+        "one of \"full\", \"title\", \"none\"",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
 fn every_key_of_the_defaults_makes_a_setting() {
     let mut reader = Reader::layered(None, BTreeMap::new());
     Settings::take(&mut reader).unwrap();

@@ -135,6 +135,8 @@ impl FireJudge {
             Verdict::Conclude(Outcome::Failed, Reason::NoAddress)
         } else if let Some(reason) = spared(candidate) {
             Verdict::Conclude(Outcome::Suppressed, reason)
+        } else if channel == ChannelKind::Webhook && is_disabled(owner) {
+            Verdict::Conclude(Outcome::Suppressed, Reason::EndpointDisabled)
         } else {
             Verdict::Send
         }
@@ -218,8 +220,16 @@ pub fn address(owner: &Owner, recipient: &Recipient, channel: ChannelKind) -> Op
         (Recipient::Address(address), _) => Some(address.clone()),
         (Recipient::Owner, ChannelKind::Email) => owner.email.clone(),
         (Recipient::Owner, ChannelKind::Sms) => owner.phone.clone(),
-        (Recipient::Owner, ChannelKind::Webhook) => None,
+        (Recipient::Owner, ChannelKind::Webhook) => owner.webhook.as_ref().map(|webhook| webhook.url.clone()),
     }
+}
+
+/// Whether nothing is sent to the owner's endpoint any more.
+fn is_disabled(owner: &Owner) -> bool {
+    owner
+        .webhook
+        .as_ref()
+        .is_some_and(|webhook| webhook.disabled.is_some())
 }
 
 /// Why somebody who is not the alarm's owner gets nothing: they are told anyway, or want nothing of this kind.

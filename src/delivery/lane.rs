@@ -27,6 +27,7 @@ use crate::delivery::ChannelConfig;
 use crate::delivery::Config;
 use crate::delivery::OnDoubt;
 use crate::delivery::arm::Armed;
+use crate::delivery::endpoint;
 use crate::delivery::fire::FireJudge;
 use crate::delivery::limiter::Limiter;
 use crate::delivery::message::Renderer;
@@ -46,6 +47,7 @@ use crate::store::Claimed;
 use crate::store::FireCheck;
 use crate::store::Settlement;
 use crate::store::Store;
+use crate::store::WebhookNews;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
@@ -373,7 +375,7 @@ impl Lane {
             ..
         } = &*self.shared;
         let began = clock.elapsed();
-        let message = match reminder::message(renderer, candidate, clock.now()) {
+        let message = match reminder::message(renderer, candidate, config.content, clock.now()) {
             Ok(message) => message,
             Err(error) => {
                 tracing::error!(trigger.id = %candidate.trigger.id, %error, "no message could be made");
@@ -382,6 +384,7 @@ impl Lane {
         };
         let rendered = clock.elapsed();
         let report = self.channel.send(&message, *deadline).await;
+        self.learn(candidate, &report).await;
         let provider = self.channel.name();
         metrics.took(self.kind, provider, Stage::Render, rendered.saturating_sub(began));
         metrics.took(
@@ -401,6 +404,37 @@ impl Lane {
             config,
             self.shared.clock.now(),
         )
+    }
+}
+
+impl Lane {
+    /// Notes what an attempt teaches about the endpoint of its owner. What is not noted is learnt from the next one.
+    async fn learn(&self, candidate: &Candidate, report: &Report) {
+        let Some(webhook) = candidate
+            .owner
+            .webhook
+            .as_ref()
+            .filter(|_| self.kind == ChannelKind::Webhook)
+        else {
+            return;
+        };
+        let disable_after = self.shared.config.borrow().delivery.disable_after;
+        let Some(news) = endpoint::news(report, webhook, disable_after, self.shared.clock.now()) else {
+            return;
+        };
+        let owner = &candidate.owner.id;
+        match self.shared.store.webhook_news(owner, &webhook.url, news).await {
+            Ok(true) if matches!(news, WebhookNews::Disabled(_)) => {
+                self.shared.metrics.endpoint_disabled();
+                tracing::warn!(
+                    owner = owner.stand_in(),
+                    ?news,
+                    "a webhook is disabled until its owner is put again"
+                );
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "what was learnt of a webhook is not noted"),
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! local times, how long until, what is a link, what must be kept apart from text of the other direction.
 
 mod direction;
+mod document;
 mod error;
 mod facts;
 mod flaws;
@@ -58,6 +59,10 @@ pub struct Reminder<'a> {
     pub locale: &'a str,
     /// What it is about.
     pub occurrence: &'a Occurrence,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// What the target asked to be given back: a JSON document.
+    pub payload: Option<&'a str>,
     /// What else the recipient should know, a line each.
     pub notes: &'a [String],
 }

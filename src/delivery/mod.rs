@@ -11,6 +11,7 @@
 //! fire-check decides.
 
 pub mod arm;
+pub mod endpoint;
 pub mod fire;
 pub mod lane;
 mod limiter;
@@ -31,6 +32,8 @@ pub struct Config {
     pub send_within: Duration,
     /// How long after its trigger instant a trigger is of use at the most.
     pub max_lateness: Duration,
+    /// How long calls of a webhook may fail, with none that succeeds between, before it is disabled.
+    pub disable_after: Duration,
 }
 
 /// How delivery works for one channel.
@@ -46,6 +49,19 @@ pub struct ChannelConfig {
     pub on_doubt: OnDoubt,
     /// How many messages one owner gets, if that is limited.
     pub limit: Option<Limit>,
+    /// How much of an event is told.
+    pub content: Detail,
+}
+
+/// How much of an event is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// All of it.
+    Full,
+    /// When it is and what it is called.
+    Title,
+    /// When it is.
+    None,
 }
 
 /// What to do about an attempt whose end is unknown.

@@ -3,7 +3,9 @@
 use chrono::DateTime;
 use chrono::Utc;
 
+use crate::calendar::event::Occurrence;
 use crate::channel::Message;
+use crate::delivery::Detail;
 use crate::delivery::fire::address;
 use crate::delivery::fire::read_copies;
 use crate::delivery::message::Reminder;
@@ -14,7 +16,12 @@ use crate::trigger::expand;
 use crate::trigger::expand::Person;
 
 /// The message for `candidate`, worded as of `now`. The error says why there is none, without personal data.
-pub fn message(renderer: &Renderer, candidate: &Candidate, now: DateTime<Utc>) -> Result<Message, String> {
+pub fn message(
+    renderer: &Renderer,
+    candidate: &Candidate,
+    content: Detail,
+    now: DateTime<Utc>,
+) -> Result<Message, String> {
     let trigger = &candidate.trigger;
     let owner = &candidate.owner;
     let to = address(owner, &trigger.wish.recipient, trigger.wish.channel)
@@ -29,6 +36,7 @@ pub fn message(renderer: &Renderer, candidate: &Candidate, now: DateTime<Utc>) -
         .iter()
         .find_map(|(_, event)| expand::occurrence(event, &person, trigger.place.occurrence))
         .ok_or_else(|| "the occurrence is no longer in its event".to_owned())?;
+    let occurrence = told(occurrence, content);
     let reminder = Reminder {
         trigger: trigger.id,
         trigger_at: trigger.place.trigger_at,
@@ -40,6 +48,8 @@ pub fn message(renderer: &Renderer, candidate: &Candidate, now: DateTime<Utc>) -
         zone: &zone,
         locale,
         occurrence: &occurrence,
+        attempt: trigger.attempts + 1,
+        payload: trigger.payload.as_deref(),
         notes: &[],
     };
     renderer.render(&reminder).map_err(|error| error.to_string())
@@ -55,5 +65,26 @@ fn reader(candidate: &Candidate, to: &str) -> Person {
             addresses: vec![to.to_owned()],
             ..person
         },
+    }
+}
+
+/// The occurrence with no more than may be told of it.
+fn told(occurrence: Occurrence, content: Detail) -> Occurrence {
+    if content == Detail::Full {
+        return occurrence;
+    }
+    let summary = if content == Detail::Title {
+        occurrence.summary
+    } else {
+        String::new()
+    };
+    Occurrence {
+        summary,
+        description: String::new(),
+        location: String::new(),
+        link: None,
+        organizer: None,
+        my_status: None,
+        ..occurrence
     }
 }

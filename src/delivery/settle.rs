@@ -44,8 +44,13 @@ pub fn decide(
             let kept = kept.map(|kept| keep(message, kept));
             return accepted(&reply, kept, reference, awaits, now);
         }
-        Report::Again { after, .. } => return asked_again(trigger, config, after, now),
-        Report::Permanent { error } => return over(Outcome::Failed, Reason::Refused, &error),
+        Report::Again { after, payload } => {
+            return asked_again(trigger, config, (after, payload), now);
+        }
+        Report::Busy { error, after } => return put_off(trigger, config, (after, &error), now),
+        Report::Permanent { error } | Report::Gone { error } => {
+            return over(Outcome::Failed, Reason::Refused, &error);
+        }
         Report::InDoubt { error } if config.on_doubt == OnDoubt::Fail => {
             return over(Outcome::InDoubt, Reason::ConnectionLost, &error);
         }
@@ -79,17 +84,19 @@ pub fn decide(
 }
 
 /// The target has the message, so that it counts as sent where it cannot be given it again.
-fn asked_again(trigger: &Trigger, config: &ChannelConfig, after: Duration, now: DateTime<Utc>) -> AttemptEnd {
-    let due_at = TimeDelta::from_std(after)
-        .ok()
-        .and_then(|after| now.checked_add_signed(after))
-        .filter(|at| *at < trigger.expires_at);
-    match due_at {
+fn asked_again(
+    trigger: &Trigger,
+    config: &ChannelConfig,
+    (after, payload): (Duration, Option<String>),
+    now: DateTime<Utc>,
+) -> AttemptEnd {
+    match within(trigger, after, now) {
         Some(due_at) if trigger.attempts + 1 < config.retry.attempts => AttemptEnd::Retry {
             due_at: due_at + TimeDelta::milliseconds(config.time_shift_ms),
             counts: true,
             doubtful: false,
             error: "the target asked to be given it again".to_owned(),
+            payload,
         },
         _ => AttemptEnd::Done {
             outcome: Outcome::Sent,
@@ -101,6 +108,32 @@ fn asked_again(trigger: &Trigger, config: &ChannelConfig, after: Duration, now: 
             kept: None,
         },
     }
+}
+
+/// Nothing was sent: it is tried again when there is room, and that costs no attempt.
+fn put_off(
+    trigger: &Trigger,
+    config: &ChannelConfig,
+    (after, error): (Duration, &str),
+    now: DateTime<Utc>,
+) -> AttemptEnd {
+    let Some(due_at) = within(trigger, after, now) else {
+        return over(Outcome::Expired, Reason::Late, error);
+    };
+    AttemptEnd::Retry {
+        due_at: due_at + TimeDelta::milliseconds(config.time_shift_ms),
+        counts: false,
+        doubtful: false,
+        error: cut(error),
+        payload: trigger.payload.clone(),
+    }
+}
+
+/// The instant so much later, if the trigger is of use then.
+fn within(trigger: &Trigger, after: Duration, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let after = TimeDelta::from_std(after).ok()?;
+    now.checked_add_signed(after)
+        .filter(|at| *at < trigger.expires_at)
 }
 
 /// Handed over; where a report is outstanding, that is not the last word.
@@ -164,6 +197,7 @@ fn again(trigger: &Trigger, config: &ChannelConfig, setback: &Setback, now: Date
             counts: setback.counts,
             doubtful: setback.doubt,
             error: cut(&setback.error),
+            payload: trigger.payload.clone(),
         },
         // What may have arrived is never called failed.
         Next::Exhausted | Next::TooLate if setback.doubt => {

@@ -40,6 +40,7 @@ pub use page::where_to_look;
 
 use crate::change::ChangeHandler;
 use crate::channel::receipt;
+use crate::channel::webhook::Guard;
 use crate::clock::Clock;
 use crate::config::Complaints;
 use crate::listen;
@@ -102,6 +103,8 @@ pub struct Api {
     pub tokens: Tokens,
     /// Who reads the receipts of which provider.
     pub receipts: receipt::Readers,
+    /// Which addresses owners may have called; none where no call leaves.
+    pub webhooks: Option<Guard>,
 }
 
 /// What the handlers share.

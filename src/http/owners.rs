@@ -7,6 +7,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
+use chrono::DateTime;
+use chrono::Utc;
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -22,8 +24,12 @@ use super::problem::At;
 use super::problem::Problem;
 use crate::calendar::address;
 use crate::calendar::zone::Zone;
+use crate::channel::webhook::Guard;
 use crate::store::Owner;
+use crate::store::Webhook;
+use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
+use crate::trigger::preferences::Preferences;
 
 /// Bytes of the body of an owner at the most.
 const LARGEST: usize = 64 * 1024;
@@ -41,6 +47,9 @@ pub(super) struct OwnerBody {
     /// E.164 number: `+` and digits.
     #[serde(default)]
     phone: Option<String>,
+    /// Where calls go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    webhook: Option<WebhookBody>,
     /// IANA name; `UTC` if left out.
     #[serde(default = "utc")]
     time_zone: String,
@@ -68,6 +77,20 @@ pub(super) struct OwnerBody {
     /// Addresses of others that the back end vouches for, to which their alarms may write.
     #[serde(default)]
     verified: Vec<String>,
+}
+
+/// Where an owner's calls go. What is known of it is told, and taken back unread.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct WebhookBody {
+    /// An https address on the public Internet, or one that the operator allows.
+    url: String,
+    /// When a call failed, if none has succeeded since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failing_since: Option<DateTime<Utc>>,
+    /// Why nothing is sent there until the owner is put again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    disabled: Option<String>,
 }
 
 fn utc() -> String {
@@ -106,7 +129,7 @@ pub(super) async fn put(
     let bytes = body::Arriving::new(body, &headers, LARGEST, &shared)?
         .whole()
         .await?;
-    let owner = owner_of(id, body::json(&bytes)?)?;
+    let owner = owner_of(id, body::json(&bytes)?, shared.webhooks.as_ref())?;
     let before = shared.changes.put_owner(owner.clone()).await?;
     let status = if before.is_some() {
         StatusCode::OK
@@ -135,6 +158,11 @@ fn answer(owner: Owner) -> OwnerAnswer {
             email: owner.email,
             addresses: owner.addresses,
             phone: owner.phone,
+            webhook: owner.webhook.map(|webhook| WebhookBody {
+                url: webhook.url,
+                failing_since: webhook.failing_since,
+                disabled: webhook.disabled,
+            }),
             time_zone: owner.time_zone,
             locale: owner.locale,
             enabled: owner.enabled,
@@ -149,7 +177,7 @@ fn answer(owner: Owner) -> OwnerAnswer {
 }
 
 /// The owner that `body` describes, or everything that is wrong with it.
-fn owner_of(id: OwnerId, body: OwnerBody) -> Result<Owner, Problem> {
+fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Owner, Problem> {
     let mut flaws = Flaws::default();
     if let Some(email) = &body.email {
         flaws.check("/email".to_owned(), address::check(email));
@@ -157,6 +185,9 @@ fn owner_of(id: OwnerId, body: OwnerBody) -> Result<Owner, Problem> {
     flaws.addresses("/addresses", &body.addresses);
     if let Some(phone) = &body.phone {
         flaws.check("/phone".to_owned(), is_number(phone));
+    }
+    if let Some(webhook) = &body.webhook {
+        flaws.check("/webhook/url".to_owned(), is_target(&webhook.url, targets));
     }
     flaws.check("/time_zone".to_owned(), is_zone(&body.time_zone));
     flaws.check("/locale".to_owned(), is_language(&body.locale));
@@ -173,6 +204,9 @@ fn owner_of(id: OwnerId, body: OwnerBody) -> Result<Owner, Problem> {
         verified: body.verified,
     };
     let preferences = wanted.read(&mut flaws);
+    if body.webhook.is_none() {
+        flaws.check("/webhook".to_owned(), calls_nobody(&preferences));
+    }
     if !flaws.0.is_empty() {
         return Err(Problem::invalid(flaws.0));
     }
@@ -181,6 +215,7 @@ fn owner_of(id: OwnerId, body: OwnerBody) -> Result<Owner, Problem> {
         email: body.email,
         addresses: body.addresses,
         phone: body.phone,
+        webhook: body.webhook.map(|webhook| Webhook::at(webhook.url)),
         time_zone: body.time_zone,
         locale: body.locale,
         enabled: body.enabled,
@@ -197,6 +232,27 @@ fn is_number(phone: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("`{phone}` is no E.164 number: write it as +4930123456"))
+}
+
+/// A route to nowhere would swallow reminders.
+fn calls_nobody(preferences: &Preferences) -> Result<(), String> {
+    let mut routes = preferences.routes.iter();
+    if routes.any(|route| route.channel == ChannelKind::Webhook) {
+        return Err("a route leads here: name the `url` that is to be called".to_owned());
+    }
+    Ok(())
+}
+
+/// The address itself is not repeated: it is often a secret.
+fn is_target(url: &str, targets: Option<&Guard>) -> Result<(), String> {
+    let Some(targets) = targets else {
+        let cure = "no call leaves here: the operator must name a file in channels.webhook.secret_file";
+        return Err(cure.to_owned());
+    };
+    let target = targets.target(url);
+    target
+        .map(drop)
+        .map_err(|problem| format!("the address {problem}"))
 }
 
 fn is_zone(name: &str) -> Result<(), String> {

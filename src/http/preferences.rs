@@ -160,10 +160,10 @@ impl RouteBody {
 /// A route to nowhere would swallow reminders.
 fn can_send(channel: ChannelKind) -> Result<ChannelKind, String> {
     match channel {
-        ChannelKind::Email => Ok(channel),
-        ChannelKind::Sms | ChannelKind::Webhook => {
-            Err(format!("no alarm leaves by {channel} in this version: use email"))
-        }
+        ChannelKind::Email | ChannelKind::Webhook => Ok(channel),
+        ChannelKind::Sms => Err(format!(
+            "no alarm leaves by {channel} in this version: use email or webhook"
+        )),
     }
 }
 

@@ -159,6 +159,8 @@ pub enum AttemptEnd {
         doubtful: bool,
         /// What went wrong, without personal data; at most 500 characters.
         error: String,
+        /// What the target is given back then: a JSON document.
+        payload: Option<String>,
     },
 }
 

@@ -64,6 +64,8 @@ pub use history::Retention;
 pub use owner::Owner;
 pub use owner::PlanMark;
 pub use owner::Replaced;
+pub use owner::Webhook;
+pub use owner::WebhookNews;
 pub use reporting::Noted;
 pub use reporting::Notice;
 pub use session::Fence;
@@ -123,6 +125,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Reads an owner.
     async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError>;
+
+    /// Notes what was learnt of the webhook of an owner, if it is still this one and that is news. Says whether it was.
+    async fn webhook_news(&self, id: &OwnerId, url: &str, news: WebhookNews<'_>) -> Result<bool, StoreError>;
 
     /// Up to `limit` owners whose events must be planned again.
     async fn owners_to_plan(&self, limit: u32) -> Result<Vec<(OwnerId, PlanMark)>, StoreError>;

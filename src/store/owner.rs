@@ -1,5 +1,8 @@
 //! Owners, as they are remembered.
 
+use chrono::DateTime;
+use chrono::Utc;
+
 use crate::calendar::zone::Zone;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
@@ -18,6 +21,8 @@ pub struct Owner {
     pub addresses: Vec<String>,
     /// E.164 number.
     pub phone: Option<String>,
+    /// Where calls go.
+    pub webhook: Option<Webhook>,
     /// IANA name; floating and all-day times are understood in it.
     pub time_zone: String,
     /// BCP 47 tag.
@@ -44,6 +49,39 @@ impl Owner {
             choices,
         }
     }
+}
+
+/// Where an owner's calls go, and how that has been going.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// Where.
+    pub url: String,
+    /// When a call failed, if none has succeeded since. Not written with the owner.
+    pub failing_since: Option<DateTime<Utc>>,
+    /// Why nothing is sent there, until the owner is put again. Not written with the owner.
+    pub disabled: Option<String>,
+}
+
+impl Webhook {
+    /// One of which nothing is known.
+    pub const fn at(url: String) -> Self {
+        Self {
+            url,
+            failing_since: None,
+            disabled: None,
+        }
+    }
+}
+
+/// What is learnt of an owner's webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WebhookNews<'a> {
+    /// A call failed, and the one before did not.
+    Fails,
+    /// A call succeeded, and the one before did not.
+    Works,
+    /// Nothing is sent there any more, for this reason.
+    Disabled(&'a str),
 }
 
 /// A demand that everything of an owner be planned again; later demands have greater marks.

@@ -20,6 +20,7 @@ use crate::store::OutboxEntry;
 use crate::store::Owner;
 use crate::store::StoreError;
 use crate::store::Version;
+use crate::store::Webhook;
 use crate::store::Withdrawn;
 use crate::store::value::Value;
 use crate::store::value::Values;
@@ -197,6 +198,7 @@ pub fn trigger<R: Values>(row: &R) -> Result<Trigger, StoreError> {
         attempt_started: columns.instant_if_any("attempt_started")?,
         withdrawn: columns.value("withdrawn")?,
         last_error: columns.value("last_error")?,
+        payload: columns.value("payload")?,
     })
 }
 
@@ -258,6 +260,17 @@ pub fn copy<R: Values>(row: &R) -> Result<EventCopy, StoreError> {
     })
 }
 
+fn webhook(owner: &Columns<'_>) -> Result<Option<Webhook>, StoreError> {
+    let Some(url) = owner.value("webhook_url")? else {
+        return Ok(None);
+    };
+    Ok(Some(Webhook {
+        url,
+        failing_since: owner.instant_if_any("webhook_failing_since")?,
+        disabled: owner.value("webhook_disabled")?,
+    }))
+}
+
 /// Reads a row of `owner`.
 pub fn owner<R: Values>(row: &R) -> Result<Owner, StoreError> {
     let columns = Columns::new("owner", "id", row);
@@ -267,6 +280,7 @@ pub fn owner<R: Values>(row: &R) -> Result<Owner, StoreError> {
         email: columns.value("email")?,
         addresses: columns.json("addresses")?,
         phone: columns.value("phone")?,
+        webhook: webhook(&columns)?,
         time_zone: columns.value("time_zone")?,
         locale: columns.value("locale")?,
         enabled: columns.value("enabled")?,

@@ -79,7 +79,10 @@ pub fn bare(settlement: &Settlement) -> Settlement {
             *reference = None;
             *kept = None;
         }
-        AttemptEnd::Retry { error, .. } => error.clear(),
+        AttemptEnd::Retry { error, payload, .. } => {
+            error.clear();
+            *payload = None;
+        }
     }
     bare
 }
@@ -131,6 +134,7 @@ pub struct Retry<'s> {
     pub due_at: DateTime<Utc>,
     pub counts: bool,
     pub error: &'s str,
+    pub payload: Option<&'s str>,
 }
 
 impl<'s> Plan<'s> {
@@ -171,6 +175,7 @@ impl<'s> Plan<'s> {
                 counts,
                 doubtful,
                 error,
+                payload,
             } if !held.withdrawn => {
                 if *doubtful {
                     self.endings.push(doubt(id, error));
@@ -182,6 +187,7 @@ impl<'s> Plan<'s> {
                     due_at: *due_at,
                     counts: *counts,
                     error,
+                    payload: payload.as_deref(),
                 });
                 return Settled::Retrying(Claimed {
                     due_at: *due_at,

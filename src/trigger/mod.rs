@@ -335,4 +335,6 @@ pub struct Trigger {
     pub withdrawn: bool,
     /// Why the last attempt failed.
     pub last_error: Option<String>,
+    /// What the target asked to be given back with the next attempt: a JSON document.
+    pub payload: Option<String>,
 }

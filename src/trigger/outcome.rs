@@ -174,11 +174,13 @@ pub enum Reason {
     Undelivered,
     /// No report came in time.
     NoReport,
+    /// The owner's endpoint is gone, or was failing for too long.
+    EndpointDisabled,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::None,
         Self::NoAddress,
         Self::Disabled,
@@ -199,6 +201,7 @@ impl Reason {
         Self::Reported,
         Self::Undelivered,
         Self::NoReport,
+        Self::EndpointDisabled,
     ];
 
     /// The name in the store, the metrics and the API.
@@ -224,6 +227,7 @@ impl Reason {
             Self::Reported => "reported",
             Self::Undelivered => "undelivered",
             Self::NoReport => "no report",
+            Self::EndpointDisabled => "endpoint disabled",
         }
     }
 }

@@ -200,6 +200,7 @@ pub fn owner(id: &str, time_zone: &str) -> Owner {
         email: Some(format!("{id}@example.com")),
         addresses: Vec::new(),
         phone: None,
+        webhook: None,
         time_zone: time_zone.to_owned(),
         locale: "en".to_owned(),
         enabled: true,

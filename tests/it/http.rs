@@ -82,6 +82,7 @@ impl Edge {
             seat: Seat::default(),
             tokens: reports::tokens(),
             receipts: reports::readers(),
+            webhooks: settings.webhook.targets(),
         };
         let router = router(api, &settings.http);
         Self {

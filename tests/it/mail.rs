@@ -105,7 +105,7 @@ fn class(report: &Report) -> (&'static str, &str) {
         } => ("message", error),
         Report::Permanent { error } => ("permanent", error),
         Report::InDoubt { error } => ("in doubt", error),
-        Report::Again { .. } => ("again", ""),
+        Report::Again { .. } | Report::Gone { .. } | Report::Busy { .. } => ("a webhook's", ""),
         Report::Abandoned => ("abandoned", ""),
     }
 }

@@ -28,3 +28,4 @@ mod preview;
 mod readme;
 mod skew;
 mod store;
+mod webhook;

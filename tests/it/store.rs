@@ -399,6 +399,7 @@ pub fn owner(id: &str) -> Owner {
         email: Some(format!("{id}@example.org")),
         addresses: vec![format!("{id}@example.com")],
         phone: Some("+4930123456".into()),
+        webhook: None,
         time_zone: "Europe/Berlin".into(),
         locale: "en".into(),
         enabled: true,
@@ -619,6 +620,7 @@ pub fn retry(claim: Claimed, token: i64, minutes: i64, counts: bool) -> Settleme
             counts,
             doubtful: false,
             error: "451 try later".into(),
+            payload: None,
         },
     }
 }

@@ -159,7 +159,7 @@ mod tests {
             Report::InDoubt { .. } => DOUBT,
             Report::Abandoned => ABANDONED,
             Report::Accepted { .. } => "accepted",
-            Report::Again { .. } => "again",
+            Report::Again { .. } | Report::Gone { .. } | Report::Busy { .. } => "a webhook's",
         }
     }
 

@@ -96,6 +96,8 @@ pub(super) fn render_in(
         zone: &zone("Europe/Berlin"),
         locale,
         occurrence,
+        attempt: 1,
+        payload: None,
         notes: &sending.notes,
     })?;
     let Content::Letter { subject, text, html } = message.content.clone() else {

@@ -16,6 +16,7 @@ use crate::channel;
 use crate::channel::Content;
 use crate::delivery::message::Reminder;
 use crate::delivery::message::RenderError;
+use crate::delivery::message::document::document;
 use crate::delivery::message::facts::Facts;
 use crate::delivery::message::facts::is_web;
 use crate::delivery::message::folder;
@@ -124,9 +125,8 @@ impl Renderer {
         let language = wording.language.clone();
         let content = match reminder.channel {
             ChannelKind::Email => self.letter(wording)?,
-            ChannelKind::Sms | ChannelKind::Webhook => {
-                Content::Text(self.write(TEXT, &Value::from(Serde(wording)))?)
-            }
+            ChannelKind::Sms => Content::Text(self.write(TEXT, &Value::from(Serde(wording)))?),
+            ChannelKind::Webhook => Content::Json(document(reminder)),
         };
         Ok(channel::Message {
             id: reminder.trigger.to_string(),

@@ -79,6 +79,7 @@ use crate::store::Settled;
 use crate::store::Settlement;
 use crate::store::Store;
 use crate::store::StoreError;
+use crate::store::WebhookNews;
 use crate::store::group::GroupKey;
 use crate::store::group::Unreadable;
 use crate::store::page::Page;
@@ -281,6 +282,10 @@ impl Store for PostgresStore {
 
     async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError> {
         repeating!(self, |conn| owners::read(conn, id).await)
+    }
+
+    async fn webhook_news(&self, id: &OwnerId, url: &str, news: WebhookNews<'_>) -> Result<bool, StoreError> {
+        in_transaction!(self, |tx, now| owners::webhook_news(tx, id, (url, news), now))
     }
 
     async fn owners_to_plan(&self, limit: u32) -> Result<Vec<(OwnerId, PlanMark)>, StoreError> {

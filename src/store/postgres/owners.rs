@@ -12,6 +12,7 @@ use crate::store::Owner;
 use crate::store::PlanMark;
 use crate::store::Replaced;
 use crate::store::StoreError;
+use crate::store::WebhookNews;
 use crate::store::row;
 use crate::store::row::json;
 use crate::store::row::list;
@@ -25,12 +26,14 @@ pub async fn put(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> 
     let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
     let row = sqlx::query(
         "-- put_owner
-         INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at,
+             webhook_url)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          ON CONFLICT (id) DO UPDATE SET
              email = excluded.email, addresses = excluded.addresses, phone = excluded.phone,
              time_zone = excluded.time_zone, locale = excluded.locale, enabled = excluded.enabled,
              muted = excluded.muted, preferences = excluded.preferences, changed_at = excluded.changed_at,
+             webhook_url = excluded.webhook_url, webhook_failing_since = NULL, webhook_disabled = NULL,
              plan_asked = owner.plan_asked + ((owner.time_zone, owner.email, owner.addresses, owner.preferences)
                  IS DISTINCT FROM (excluded.time_zone, excluded.email, excluded.addresses, excluded.preferences))::int
          RETURNING plan_asked, plan_done < plan_asked AS to_plan",
@@ -45,11 +48,45 @@ pub async fn put(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> 
     .bind(list(&muted))
     .bind(json(&owner.preferences))
     .bind(now)
+    .bind(owner.webhook.as_ref().map(|webhook| &webhook.url))
     .fetch_one(conn)
     .await?;
     let mark = PlanMark(row.try_get("plan_asked")?);
     let to_plan = row.try_get::<bool, _>("to_plan")?.then_some(mark);
     Ok(Replaced { before, to_plan })
+}
+
+/// Notes what was learnt of an owner's webhook, if that is news.
+pub async fn webhook_news(
+    conn: &mut PgConnection,
+    id: &OwnerId,
+    (url, news): (&str, WebhookNews<'_>),
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let query = match news {
+        WebhookNews::Fails => sqlx::query(
+            "-- webhook_news: fails
+             UPDATE owner SET webhook_failing_since = $3
+             WHERE id = $1 AND webhook_url = $2 AND webhook_failing_since IS NULL",
+        ),
+        WebhookNews::Works => sqlx::query(
+            "-- webhook_news: works
+             UPDATE owner SET webhook_failing_since = NULL
+             WHERE id = $1 AND webhook_url = $2 AND webhook_failing_since IS NOT NULL",
+        ),
+        WebhookNews::Disabled(_) => sqlx::query(
+            "-- webhook_news: disabled
+             UPDATE owner SET webhook_disabled = $3
+             WHERE id = $1 AND webhook_url = $2 AND webhook_disabled IS NULL",
+        ),
+    };
+    let query = query.bind(&id.0).bind(url);
+    let query = match news {
+        WebhookNews::Fails => query.bind(now),
+        WebhookNews::Works => query,
+        WebhookNews::Disabled(reason) => query.bind(reason),
+    };
+    Ok(query.execute(conn).await?.rows_affected() == 1)
 }
 
 /// Locks owners against others who change their events, in the order of their ids. Returns those that exist.

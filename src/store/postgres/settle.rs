@@ -114,9 +114,9 @@ async fn retry(conn: &mut PgConnection, retries: &[Retry<'_>]) -> Result<(), Sto
     let done = sqlx::query(
         "-- settle: retry
          UPDATE alarm_trigger AS t SET state = 'claimed', due_at = j.due_at, attempts = t.attempts + j.counts,
-             last_error = j.error, attempt_token = NULL, attempt_started = NULL
-         FROM unnest($1::bytea[], $2::bigint[], $3::timestamptz[], $4::bigint[], $5::text[])
-             AS j (id, token, due_at, counts, error)
+             last_error = j.error, payload = j.payload, attempt_token = NULL, attempt_started = NULL
+         FROM unnest($1::bytea[], $2::bigint[], $3::timestamptz[], $4::bigint[], $5::text[], $6::text[])
+             AS j (id, token, due_at, counts, error, payload)
          WHERE t.id = j.id AND t.id = ANY($1) AND t.state = 'sending' AND NOT t.withdrawn
            AND t.attempt_token = j.token",
     )
@@ -140,6 +140,7 @@ async fn retry(conn: &mut PgConnection, retries: &[Retry<'_>]) -> Result<(), Sto
             .map(|retry| shortened(retry.error))
             .collect::<Vec<_>>(),
     )
+    .bind(retries.iter().map(|retry| retry.payload).collect::<Vec<_>>())
     .execute(&mut *conn)
     .await?;
     all(done.rows_affected(), retries.len(), "settle: retry")?;

@@ -4,7 +4,8 @@
 /// The columns that are read of a table, under the one alias that it has in every statement that lists them.
 macro_rules! columns {
     (owner) => {
-        "o.id, o.email, o.addresses, o.phone, o.time_zone, o.locale, o.enabled, o.muted, o.preferences"
+        "o.id, o.email, o.addresses, o.phone, o.time_zone, o.locale, o.enabled, o.muted, o.preferences,
+             o.webhook_url, o.webhook_failing_since, o.webhook_disabled"
     };
     (event) => {
         "e.row_id, e.source, e.key, e.owner, e.uid, e.version, e.deleted_at, e.quarantine, e.changed_at, e.ics"
@@ -17,7 +18,7 @@ macro_rules! columns {
         "t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient,
              t.occurrence, t.trigger_at, t.repeat, t.due_at, t.expires_at, t.has_more, t.state, t.processed,
              t.session, t.generation, t.attempts, t.attempt_token,
-             t.attempt_started, t.withdrawn, t.last_error"
+             t.attempt_started, t.withdrawn, t.last_error, t.payload"
     };
     (delivery) => {
         "d.id, d.owner, d.event_uid, d.identity, d.channel, d.recipient,

@@ -70,6 +70,7 @@ use crate::store::Settled;
 use crate::store::Settlement;
 use crate::store::Store;
 use crate::store::StoreError;
+use crate::store::WebhookNews;
 use crate::store::group::Unreadable;
 use crate::store::judged::Attempt;
 use crate::store::page::Page;
@@ -200,6 +201,13 @@ impl Store for SqliteStore {
 
     async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError> {
         owners::read(&mut *self.reader.acquire().await?, id).await
+    }
+
+    async fn webhook_news(&self, id: &OwnerId, url: &str, news: WebhookNews<'_>) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let is_news = owners::webhook_news(&mut tx, id, (url, news), self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(is_news)
     }
 
     async fn owners_to_plan(&self, limit: u32) -> Result<Vec<(OwnerId, PlanMark)>, StoreError> {

@@ -178,13 +178,14 @@ async fn retry(conn: &mut SqliteConnection, retries: &[Retry<'_>]) -> Result<(),
         .map(|retry| {
             let counts = i64::from(retry.counts);
             let (id, token) = (retry.id.to_string(), retry.token.0);
-            (id, token, millis(retry.due_at), counts, shortened(retry.error))
+            let error = shortened(retry.error);
+            (id, token, millis(retry.due_at), counts, error, retry.payload)
         })
         .collect();
     let done = sqlx::query(
         "-- settle: retry
          UPDATE alarm_trigger SET state = 'claimed', due_at = j.value ->> 2, attempts = attempts + (j.value ->> 3),
-             last_error = j.value ->> 4, attempt_token = NULL, attempt_started = NULL
+             last_error = j.value ->> 4, payload = j.value ->> 5, attempt_token = NULL, attempt_started = NULL
          FROM json_each(?1) AS j
          WHERE alarm_trigger.id = unhex(j.value ->> 0) AND state = 'sending' AND withdrawn = 0
            AND attempt_token = j.value ->> 1",

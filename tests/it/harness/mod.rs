@@ -10,6 +10,7 @@
 pub mod api;
 pub mod calendar;
 pub mod client;
+pub mod hook;
 pub mod link;
 pub mod node;
 pub mod postfix;

@@ -53,6 +53,66 @@ async fn everything_wrong_with_an_owner_is_said_at_once_and_where() {
     edge.get("/v1/owners/anna").await.problem(404);
 }
 
+/// An API whose operator signs calls and lets them go to one network.
+async fn calling() -> Edge {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n").expect("the file is ours");
+    let path = file.path().display().to_string();
+    Edge::with(&[
+        ("CARILLON__CHANNELS__WEBHOOK__SECRET_FILE", &path),
+        (
+            "CARILLON__CHANNELS__WEBHOOK__ALLOW_NETWORKS",
+            "10.1.0.0/16, fd00::/8",
+        ),
+    ])
+    .await
+}
+
+#[tokio::test]
+async fn an_owner_has_a_webhook_and_what_was_read_can_be_put() {
+    let edge = calling().await;
+    for url in ["https://example.org/hook?key=1", "http://10.1.2.3:8080/"] {
+        let anna = json!({ "webhook": { "url": url } });
+        let answer = edge.put_json("/v1/owners/anna", &anna).await;
+        assert!(answer.status.is_success(), "{}", answer.text);
+        let mut read = edge.get("/v1/owners/anna").await.json();
+        assert_eq!(read["webhook"], json!({ "url": url }));
+        read.as_object_mut().unwrap().remove("id");
+        assert_eq!(edge.put_json("/v1/owners/anna", &read).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_that_must_not_be_called_is_refused_with_the_cure_and_unquoted() {
+    let edge = calling().await;
+    for (url, told) in [
+        (
+            "https://169.254.169.254/latest/secret",
+            "not on the public Internet",
+        ),
+        ("https://[::ffff:10.1.2.3]/secret", "not on the public Internet"),
+        ("http://10.2.0.1/secret", "not on the public Internet"),
+        ("http://8.8.8.8/secret", "is not encrypted"),
+        ("https://anna:secret@example.org/", "user name or password"),
+        ("ftp://example.org/secret", "must begin with https://"),
+        ("example.org/secret", "is no URL"),
+    ] {
+        let anna = json!({ "webhook": { "url": url } });
+        let problem = edge.put_json("/v1/owners/anna", &anna).await.problem(422);
+        assert_eq!(problem["errors"][0]["pointer"], "/webhook/url");
+        let detail = problem["errors"][0]["detail"].as_str().unwrap();
+        assert!(detail.contains(told) && !detail.contains("secret"), "{detail}");
+    }
+    let routed = json!({ "routes": [{ "action": "EMAIL", "channel": "webhook" }] });
+    let problem = edge.put_json("/v1/owners/anna", &routed).await.problem(422);
+    assert_eq!(problem["errors"][0]["pointer"], "/webhook");
+    let silent = Edge::open().await;
+    let anna = json!({ "webhook": { "url": "https://example.org/" } });
+    let problem = silent.put_json("/v1/owners/anna", &anna).await.problem(422);
+    let detail = problem["errors"][0]["detail"].as_str().unwrap();
+    assert!(detail.contains("channels.webhook.secret_file"), "{detail}");
+}
+
 #[tokio::test]
 async fn a_field_of_the_wrong_type_or_name_is_pointed_at() {
     let edge = Edge::open().await;

@@ -217,6 +217,7 @@ async fn what_may_have_been_handed_over_counts_and_its_retry_takes_nothing_more(
             counts: true,
             doubtful: true,
             error: "the connection was lost".into(),
+            payload: None,
         },
         ..retry(claims[0], 7, 0, true)
     };

@@ -4,8 +4,11 @@ use carillon::store::AttemptEnd;
 use carillon::store::Claimed;
 use carillon::store::Edit;
 use carillon::store::KeptMessage;
+use carillon::store::Owner;
 use carillon::store::Settled;
 use carillon::store::Settlement;
+use carillon::store::Webhook;
+use carillon::store::WebhookNews;
 use carillon::trigger::NewTrigger;
 use carillon::trigger::State;
 use carillon::trigger::outcome::Outcome;
@@ -16,6 +19,7 @@ use crate::store::Stage;
 use crate::store::done;
 use crate::store::minute;
 use crate::store::new;
+use crate::store::owner;
 use crate::store::place;
 use crate::store::planning;
 use crate::store::retry;
@@ -43,6 +47,8 @@ contract! {
     what_another_side_said_is_cut_to_what_history_keeps,
     settlements_of_one_batch_are_taken_in_order,
     a_retry_reaches_as_far_as_the_session_gives_back,
+    a_retry_gives_back_the_payload_that_it_was_given,
+    what_is_learnt_of_a_webhook_is_noted_once_and_forgotten_with_it,
 }
 
 /// The attempt is taken for lost, and somebody claims the trigger again.
@@ -195,6 +201,59 @@ async fn a_late_settle_that_handed_nothing_over_leaves_the_row_to_its_holder(bas
         stage.outcome(trigger.id()).await,
         Some((Outcome::InDoubt, Reason::HolderLost))
     );
+}
+
+async fn a_retry_gives_back_the_payload_that_it_was_given(base: &Base) {
+    let stage = Stage::on(base).await;
+    let trigger = new("e", 0);
+    let mut claim = stage.sending(&trigger, 7).await;
+    // A target sets it, what goes wrong meanwhile keeps it, and a target that asks for nothing more clears it.
+    for (token, given) in [(7, Some("{\"ü\":1.10}")), (8, Some("{\"ü\":1.10}")), (9, None)] {
+        let mut settlement = retry(claim, token, 0, true);
+        let AttemptEnd::Retry { payload, .. } = &mut settlement.end else {
+            panic!("it is a retry");
+        };
+        *payload = given.map(str::to_owned);
+        let Settled::Retrying(again) = stage.settle(settlement).await else {
+            panic!("it is tried again");
+        };
+        claim = again;
+        let granted = stage.fire(&[claim], token + 1, &send()).await.granted;
+        assert_eq!(granted[0].trigger.payload.as_deref(), given);
+    }
+}
+
+async fn what_is_learnt_of_a_webhook_is_noted_once_and_forgotten_with_it(base: &Base) {
+    let stage = Stage::on(base).await;
+    let url = "https://example.org/hook";
+    let ada = Owner {
+        webhook: Some(Webhook::at(url.to_owned())),
+        ..owner("ada")
+    };
+    stage.store.put_owner(&ada).await.expect("it is written");
+    let news = async |url: &str, news| {
+        let noted = stage.store.webhook_news(&ada.id, url, news).await;
+        noted.expect("the store works")
+    };
+    let known = async || {
+        let found = stage.store.owner(&ada.id).await.expect("the store works");
+        found.expect("she is known").webhook.expect("she has one")
+    };
+
+    assert!(!news(url, WebhookNews::Works).await, "nothing failed before");
+    assert!(news(url, WebhookNews::Fails).await);
+    assert!(!news(url, WebhookNews::Fails).await, "the first failure counts");
+    assert_eq!(known().await.failing_since, Some(minute(0)));
+    assert!(news(url, WebhookNews::Works).await);
+    assert_eq!(known().await, Webhook::at(url.to_owned()));
+
+    assert!(!news("https://example.org/old", WebhookNews::Disabled("gone")).await);
+    assert!(news(url, WebhookNews::Fails).await && news(url, WebhookNews::Disabled("gone")).await);
+    assert!(!news(url, WebhookNews::Disabled("again")).await);
+    assert_eq!(known().await.disabled.as_deref(), Some("gone"));
+
+    stage.store.put_owner(&ada).await.expect("it is written");
+    assert_eq!(known().await, Webhook::at(url.to_owned()));
 }
 
 fn doubtful(mut settlement: Settlement) -> Settlement {
