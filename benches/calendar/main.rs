@@ -72,11 +72,10 @@ fn carillon(text: &str, person: &Person) -> Option<DateTime<Utc>> {
     let after = Place::just_before(now());
     let mut budget = Budget { steps: MOST_STEPS };
     let alarms = expand::alarms(event, person).0.into_iter();
-    let next = alarms.filter_map(|alarm| {
-        let found = expand::next(event, person, &alarm.identity, &after, &mut budget);
-        Some(found.ok()??.place.trigger_at)
-    });
-    next.min()
+    let mut next = alarms.map(|alarm| expand::next(event, person, &alarm.identity, &after, &mut budget));
+    // As a change does: the first that is given up refuses the event.
+    let found: Vec<_> = next.by_ref().map_while(Result::ok).flatten().collect();
+    found.iter().map(|firing| firing.place.trigger_at).min()
 }
 
 /// Readings a second of CPU time.

@@ -130,10 +130,16 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Takes so many steps for work that is done at once.
+    /// Takes so many steps for work that is done at once. Where there are not as many, none are left.
     pub fn charge(&mut self, steps: u32) -> Result<(), OutOfSteps> {
-        self.steps = self.steps.checked_sub(steps).ok_or(OutOfSteps)?;
-        Ok(())
+        let left = self.steps.checked_sub(steps);
+        self.steps = left.unwrap_or(0);
+        left.map(|_| ()).ok_or(OutOfSteps)
+    }
+
+    /// An error where none are left: whoever shares them need not begin.
+    pub fn check(&self) -> Result<(), OutOfSteps> {
+        if self.steps == 0 { Err(OutOfSteps) } else { Ok(()) }
     }
 
     fn spend(&mut self) -> Result<(), OutOfSteps> {

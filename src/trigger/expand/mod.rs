@@ -27,6 +27,7 @@ use crate::calendar::alarm::AlarmTrigger;
 use crate::calendar::event::Event;
 use crate::calendar::event::Occurrence;
 use crate::calendar::recurrence::Budget;
+use crate::calendar::recurrence::OutOfSteps;
 use crate::calendar::zone::Zone;
 use crate::trigger::AlarmIdentity;
 use crate::trigger::Place;
@@ -184,12 +185,12 @@ pub fn next(
     after: &Place,
     budget: &mut Budget,
 ) -> Result<Option<Firing>, GaveUp> {
+    let gave_up = |error: OutOfSteps| GaveUp(error.to_string());
+    budget.check().map_err(gave_up)?;
     let series = Series::new(event, person)?;
     let voices = voices::all(&series, person);
     let size = u32::try_from(series.size() + voices.len()).unwrap_or(u32::MAX);
-    budget
-        .charge(size / READ_A_STEP)
-        .map_err(|error| GaveUp(error.to_string()))?;
+    budget.charge(size / READ_A_STEP).map_err(gave_up)?;
     next_of(&series, &voices, identity, after, budget)
 }
 

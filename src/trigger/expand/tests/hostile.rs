@@ -281,8 +281,16 @@ fn many_overrides_with_alarms_of_their_own_are_within_what_an_event_may_cost() {
 
 #[test]
 fn too_many_overrides_with_too_many_alarms_are_given_up_with_a_reason() {
-    let reason = steps(&overridden(499, 10), 10_000, 300_000).expect_err("thousands of alarms");
+    let event = overridden(499, 10);
+    let reason = steps(&event, 10_000, 300_000).expect_err("thousands of alarms");
     assert!(reason.contains("search steps"), "{reason}");
+    // Whoever goes on to the next alarm all the same is told so at once.
+    let identity = &expand::alarms(&event, &person(BERLIN)).0[0].identity;
+    let mut spent = Budget { steps: 5 };
+    let mut ask = || expand::next(&event, &person(BERLIN), identity, &Place::FIRST, &mut spent);
+    assert_eq!((ask(), ask()), (ask(), ask()));
+    assert!(ask().is_err());
+    assert_eq!(spent.steps, 0);
 }
 
 #[test]
