@@ -10,8 +10,10 @@ use tokio::net::TcpListener;
 use crate::arbiter::Arbiter;
 use crate::calendar::zone;
 use crate::channel::Channel;
+use crate::channel::Report;
 use crate::channel::email::EmailChannel;
 use crate::channel::outbox::OutboxChannel;
+use crate::channel::sms::SmsChannel;
 use crate::clock::Clock;
 use crate::clock::DatabaseClock;
 use crate::clock::SystemClock;
@@ -69,7 +71,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         database_clock,
-        channels: channels(&settings, &clock)?,
+        channels: channels(&settings, &clock, &metrics)?,
         renderer,
         metrics: Arc::clone(&metrics),
         ready: ready.clone(),
@@ -203,7 +205,7 @@ fn watch_api(serving: tokio::task::JoinHandle<()>, shutdown: Shutdown) -> tokio:
 
 /// What words messages, and a warning for each language that lacks some.
 fn renderer(settings: &Settings) -> Result<Renderer, RenderError> {
-    let renderer = Renderer::new(settings.templates_dir.as_deref())?;
+    let renderer = Renderer::new(settings.templates_dir.as_deref())?.with_text_form(settings.text_form);
     for gap in renderer.gaps() {
         tracing::warn!(%gap, "a language lacks words");
     }
@@ -213,13 +215,20 @@ fn renderer(settings: &Settings) -> Result<Renderer, RenderError> {
 fn channels(
     settings: &Settings,
     clock: &Arc<dyn Clock>,
+    metrics: &Arc<Metrics>,
 ) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
     let letterhead = settings.letterhead.clone();
     let email: Arc<dyn Channel> = match &settings.smtp {
         Some(relay) => Arc::new(EmailChannel::new(letterhead, [relay.clone()], Arc::clone(clock))?),
         None => Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock))),
     };
-    Ok(BTreeMap::from([(ChannelKind::Email, email)]))
+    let metrics = Arc::clone(metrics);
+    let witness = Arc::new(move |provider: &str, report: &Report| metrics.submitted(provider, report));
+    let sms = SmsChannel::new(settings.sms.clone(), None, witness, clock)?;
+    Ok(BTreeMap::from([
+        (ChannelKind::Email, email),
+        (ChannelKind::Sms, Arc::new(sms)),
+    ]))
 }
 
 /// What a reload changes.

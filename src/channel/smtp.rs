@@ -28,6 +28,7 @@ use secrecy::SecretString;
 
 pub use self::pool::Relay;
 pub use self::tls::TlsError;
+pub use self::tls::trusting;
 
 /// How the relay is reached and who we are to it.
 #[derive(Debug, Clone)]

@@ -9,6 +9,7 @@ mod mail;
 mod policies;
 mod reader;
 mod rules;
+mod sms;
 #[cfg(test)]
 mod tests;
 
@@ -25,12 +26,14 @@ pub use complaint::Complaints;
 pub use complaint::Origin;
 
 use crate::change;
+use crate::channel;
 use crate::channel::email::Letterhead;
 use crate::channel::smtp;
 use crate::cluster;
 use crate::delivery;
 use crate::delivery::ChannelConfig;
 use crate::delivery::OnDoubt;
+use crate::delivery::message::TextForm;
 use crate::http;
 use crate::logging;
 use crate::trigger::ChannelKind;
@@ -44,7 +47,7 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 12] = [
+pub const RESTART: [&str; 18] = [
     "store.",
     "cluster.",
     "node.",
@@ -55,6 +58,12 @@ pub const RESTART: [&str; 12] = [
     "channels.email.envelope_sender",
     "channels.email.message_id_domain",
     "channels.email.smtp.",
+    "channels.sms.route",
+    "channels.sms.allow_countries",
+    "channels.sms.transliterate",
+    "channels.sms.content",
+    "channels.sms.show_private",
+    "channels.sms.providers.",
     "templates.",
     "log.format",
 ];
@@ -128,6 +137,10 @@ pub struct Settings {
     pub letterhead: Letterhead,
     /// How the mail relay is reached; none: messages stay in the outbox.
     pub smtp: Option<smtp::Config>,
+    /// How text messages leave.
+    pub sms: channel::sms::Config,
+    /// How they are worded.
+    pub text_form: TextForm,
     /// What an alarm means where the standards leave a choice.
     pub policies: change::Policies,
     /// How long things are kept.
@@ -174,6 +187,8 @@ impl Settings {
             delivery,
             smtp: mail::smtp(reader, &letterhead),
             letterhead,
+            sms: sms::read(reader),
+            text_form: sms::form(reader),
             policies: policies::read(reader),
             retention: RetentionConfig {
                 history: reader.duration("retention.history"),

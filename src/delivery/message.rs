@@ -16,6 +16,7 @@ mod languages;
 mod relative;
 #[cfg(test)]
 mod samples;
+mod short;
 mod templates;
 mod wording;
 mod words;
@@ -32,6 +33,8 @@ use crate::trigger::OwnerId;
 use crate::trigger::TriggerId;
 
 pub use self::error::RenderError;
+pub use self::short::Detail;
+pub use self::short::TextForm;
 pub use self::templates::Gap;
 pub use self::templates::Renderer;
 

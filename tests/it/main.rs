@@ -22,4 +22,5 @@ mod nodes;
 mod operating;
 mod readme;
 mod skew;
+mod sms;
 mod store;

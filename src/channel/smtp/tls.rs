@@ -61,17 +61,26 @@ impl Encryption {
             host: config.host.clone(),
             source,
         })?;
-        let roots = roots(config.ca_file.as_deref())?;
-        let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("ring serves TLS 1.2 and 1.3")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let client = trusting(config.ca_file.as_deref())?;
         Ok(Self {
             connector: TlsConnector::from(Arc::new(client)),
             name,
         })
     }
+}
+
+/// What trusts the authorities of the system and those of `ca_file`.
+///
+/// # Errors
+/// When the file cannot be used, or nobody is trusted.
+pub fn trusting(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
+    Ok(
+        ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring serves TLS 1.2 and 1.3")
+            .with_root_certificates(roots(ca_file)?)
+            .with_no_client_auth(),
+    )
 }
 
 fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, TlsError> {

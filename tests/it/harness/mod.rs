@@ -10,6 +10,8 @@
 pub mod api;
 pub mod calendar;
 pub mod client;
+pub mod hook;
+pub mod kannel;
 pub mod link;
 pub mod node;
 pub mod postfix;
