@@ -7,6 +7,7 @@
 //! before it is due, and a stale timer loses its fire-check.
 
 mod accept;
+mod asked;
 mod edit;
 mod read;
 
@@ -34,10 +35,12 @@ use crate::store::PlanMark;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::store::Version;
-use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
 use crate::trigger::defaults::DefaultPolicy;
+use crate::trigger::expand::Choices;
+use crate::trigger::preferences::Display;
+use crate::trigger::recipients::Recipients;
 use crate::trigger::series::Lateness;
 
 /// The name under which the store remembers by which zone data and policies everything was planned.
@@ -55,10 +58,14 @@ const GROUPS_PER_TRANSACTION: u32 = 10;
 /// What an alarm means where the standards leave a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policies {
-    /// Whether DISPLAY and AUDIO alarms become e-mail.
+    /// Whether DISPLAY and AUDIO alarms become e-mail, where their owner does not say.
     pub display: Display,
+    /// To whom alarms may write beside their owner.
+    pub recipients: Recipients,
     /// How late a trigger may already be when its event is created or moved, and still be sent at once.
     pub late_grace: Duration,
+    /// What else alarms mean where the standards leave a choice.
+    pub choices: Choices,
     /// Alarms of events that have none of their own.
     pub defaults: DefaultPolicy,
     /// The sources that are configured, by name.
@@ -87,15 +94,6 @@ pub enum SourceKind {
     Calendar,
     /// Messages about events, as people send them to each other (iTIP, RFC 5546).
     Itip,
-}
-
-/// What becomes of DISPLAY and AUDIO alarms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Display {
-    /// They are the client's affair.
-    Skip,
-    /// They become e-mail.
-    Deliver,
 }
 
 /// What the change handler goes by; read anew for every batch.
@@ -343,7 +341,11 @@ impl ChangeHandler {
             set_aside.map(|reason| format!("the event is stored, but its alarms are set aside: {reason}")),
         );
         let result = match changed.acceptance {
-            Acceptance::Apply => ChangeResult::Applied,
+            Acceptance::Apply | Acceptance::Merged(_) => ChangeResult::Applied,
+            Acceptance::Nothing(reason) => {
+                warnings.push(format!("nothing is changed: {reason}"));
+                ChangeResult::Unchanged
+            }
             Acceptance::Unchanged => ChangeResult::Unchanged,
             Acceptance::Stale => ChangeResult::Stale,
             Acceptance::Conflict(reason) => ChangeResult::Conflict(reason),
@@ -377,15 +379,6 @@ async fn to_the_end<T: Send + 'static>(
             "a change was not carried out: {error}"
         )))
     })
-}
-
-/// The channel through which an alarm with this ACTION goes, if any.
-fn route(action: &str, policies: &Policies) -> Option<ChannelKind> {
-    match action {
-        "EMAIL" => Some(ChannelKind::Email),
-        "DISPLAY" | "AUDIO" if policies.display == Display::Deliver => Some(ChannelKind::Email),
-        _ => None,
-    }
 }
 
 /// By what stored events are planned: when it changes, everything is planned again.

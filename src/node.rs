@@ -373,6 +373,8 @@ fn lane_config(settings: &Settings) -> LaneConfig {
         delivery: settings.delivery.clone(),
         channels: settings.channels.clone(),
         lateness: lateness(settings),
+        choices: settings.policies.choices,
+        defaults: Arc::new(settings.policies.defaults.clone()),
         window: window(settings),
     }
 }

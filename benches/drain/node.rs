@@ -33,6 +33,7 @@ use carillon::store::sqlite::SqliteStore;
 use carillon::trigger::ChannelKind;
 use carillon::trigger::OwnerId;
 use carillon::trigger::outcome::Outcome;
+use carillon::trigger::preferences::Preferences;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
@@ -182,6 +183,7 @@ impl BenchNode {
                 locale: "en".to_owned(),
                 enabled: true,
                 muted: Vec::new(),
+                preferences: Preferences::default(),
             };
             self.changes.put_owner(owner).await.expect("the store answers");
         }

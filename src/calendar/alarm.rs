@@ -27,6 +27,8 @@ pub struct Alarm {
     pub every: Span,
     /// Firings up to here are done (RFC 9074 section 6.1).
     pub acknowledged: Option<DateTime<Utc>>,
+    /// ATTENDEE: whom an e-mail alarm names, bare addresses that a relay is likely to take.
+    pub attendees: Vec<String>,
     /// Why it never fires, whoever reads it.
     pub refused: Option<String>,
 }

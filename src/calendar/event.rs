@@ -34,6 +34,11 @@ impl Event {
         &self.components
     }
 
+    /// Its components, to be changed.
+    pub fn components_mut(&mut self) -> &mut [Component] {
+        &mut self.components
+    }
+
     /// Adds a component that came later in the text.
     pub fn push(&mut self, component: Component) {
         self.components.push(component);
@@ -65,6 +70,8 @@ pub struct Component {
     pub version: (i64, Option<DateTime<Utc>>),
     /// Why it has no alarms at all.
     pub off: Option<Off>,
+    /// TRANSP:TRANSPARENT: it takes no time of the person.
+    pub is_transparent: bool,
     /// What it says.
     pub words: Words,
     /// ATTENDEE.
@@ -84,14 +91,19 @@ impl Component {
         }
     }
 
-    /// The attendee with one of these addresses.
+    /// The attendee with one of these addresses; of several one who attends: who declined by one address and accepted
+    /// by another comes.
     pub fn attendee(&self, addresses: &[String]) -> Option<&Attendee> {
-        self.attendees.iter().find(|attendee| {
-            addresses
-                .iter()
-                .map(|address| bare_address(address))
-                .any(|address| attendee.addresses.contains(&address))
-        })
+        let own: Vec<String> = addresses.iter().map(|address| bare_address(address)).collect();
+        let is_own = |attendee: &&Attendee| own.iter().any(|address| attendee.addresses.contains(address));
+        let is_absent = |attendee: &&Attendee| {
+            let status = attendee.status.as_deref();
+            matches!(status, Some("DECLINED" | "DELEGATED"))
+        };
+        let mine = || self.attendees.iter().filter(is_own);
+        mine()
+            .find(|attendee| !is_absent(attendee))
+            .or_else(|| mine().next())
     }
 }
 
@@ -143,6 +155,8 @@ pub enum Off {
     Cancelled,
     /// A task with COMPLETED or STATUS:COMPLETED.
     Completed,
+    /// It is not the event, but an answer or a question about it (METHOD:REPLY, COUNTER …).
+    Message,
 }
 
 /// What a component says to people.
@@ -169,6 +183,8 @@ pub struct Attendee {
     pub addresses: Vec<String>,
     /// PARTSTAT, upper case, where there is one.
     pub status: Option<String>,
+    /// False where CUTYPE says that it is a room or another thing.
+    pub is_person: bool,
 }
 
 /// An address as addresses are compared: lower case, without `mailto:`.

@@ -4,6 +4,7 @@
 //! Text comes in through [`ical`], becomes an [`event::Event`] with its [`alarm::Alarm`]s; [`recurrence`] enumerates
 //! local times, and [`zone`] alone turns local time into instants.
 
+pub mod address;
 pub mod alarm;
 pub mod event;
 pub mod ical;

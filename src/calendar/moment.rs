@@ -40,6 +40,23 @@ impl Moment {
     pub fn instant(&self, zone: &Zone) -> DateTime<Utc> {
         self.anchor(zone).instant
     }
+
+    /// The instance that it names as a RECURRENCE-ID (RFC 5545 section 3.8.4.4) of a series that starts at `base`: by its
+    /// instant, in whatever zone it is written; by its day where one side is a DATE; on the clock of DTSTART where it has
+    /// no zone and DTSTART has.
+    pub fn slot(&self, base: Option<&Self>, zone: &Zone) -> Anchor {
+        let Some(base) = base else {
+            return self.anchor(zone);
+        };
+        let own = base.zone.as_ref().unwrap_or(zone);
+        if base.is_date != self.is_date {
+            return Anchor::at_local(self.local.date().and_time(base.local.time()), own);
+        }
+        match &self.zone {
+            Some(zone) if zone != own => Anchor::at_instant(self.instant(zone), own),
+            _ => Anchor::at_local(self.local, own),
+        }
+    }
 }
 
 /// An instant together with the wall clock that durations of days are counted on.

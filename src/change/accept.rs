@@ -1,10 +1,12 @@
 //! What is newer? Pure, given the stored copy and the change.
 //!
 //! An explicit version decides; without one, arrival does. SEQUENCE and DTSTAMP do not order the edits of calendar
-//! servers and are not looked at.
+//! servers and are not looked at. They do order scheduling messages, which are merged into the stored copy.
 
 use std::cmp::Ordering;
 
+use crate::calendar::ical::itip;
+use crate::calendar::ical::itip::Merged;
 use crate::store::Acceptance;
 use crate::store::Change;
 use crate::store::ChangeBody;
@@ -13,6 +15,9 @@ use crate::store::Version;
 
 /// Whether `change` is news, given the stored copy or its tombstone.
 pub fn accept(stored: Option<&EventCopy>, change: &Change) -> Acceptance {
+    if let ChangeBody::Message { uid, ics } = &change.body {
+        return accept_message(stored, uid, ics);
+    }
     let Some(stored) = stored else {
         return Acceptance::Apply;
     };
@@ -34,12 +39,30 @@ pub fn accept(stored: Option<&EventCopy>, change: &Change) -> Acceptance {
     }
 }
 
+/// Messages order themselves, by SEQUENCE and DTSTAMP; what a source deleted is as good as never seen.
+fn accept_message(stored: Option<&EventCopy>, uid: &str, ics: &str) -> Acceptance {
+    let stored = stored.filter(|copy| copy.deleted_at.is_none());
+    if let Some(other) = stored.filter(|copy| copy.uid != uid) {
+        return Acceptance::Conflict(format!(
+            "the message is about event `{uid}`, but `{}` is stored under this key: use the UID as the key",
+            other.uid
+        ));
+    }
+    match itip::merge(stored.map(|copy| copy.ics.as_str()), ics) {
+        Merged::Text(ics) => Acceptance::Merged(ics),
+        Merged::Unchanged => Acceptance::Unchanged,
+        Merged::Stale => Acceptance::Stale,
+        Merged::Nothing(reason) => Acceptance::Nothing(reason),
+        Merged::TooLarge(reason) => Acceptance::Conflict(reason),
+    }
+}
+
 fn same_version_other_content(stored: &EventCopy, change: &Change) -> Acceptance {
     match (&change.body, stored.deleted_at) {
         // A source that deletes a resource names the version that it deletes.
         (ChangeBody::Delete, _) => Acceptance::Apply,
-        (ChangeBody::Put { .. }, Some(_)) => Acceptance::Stale,
-        (ChangeBody::Put { .. }, None) => {
+        (_, Some(_)) => Acceptance::Stale,
+        (_, None) => {
             let version = change.version.as_ref().map_or("", |version| version.0.as_str());
             Acceptance::Conflict(format!(
                 "version `{version}` is stored with other content: send the change under a new version"
@@ -50,7 +73,9 @@ fn same_version_other_content(stored: &EventCopy, change: &Change) -> Acceptance
 
 fn says_the_same(stored: &EventCopy, change: &Change) -> bool {
     match &change.body {
-        ChangeBody::Put { ics, .. } => stored.deleted_at.is_none() && stored.ics == *ics,
+        ChangeBody::Put { ics, .. } | ChangeBody::Message { ics, .. } => {
+            stored.deleted_at.is_none() && stored.ics == *ics
+        }
         ChangeBody::Delete => stored.deleted_at.is_some(),
     }
 }

@@ -9,18 +9,16 @@ use chrono::Utc;
 use crate::calendar::event::Event;
 use crate::calendar::recurrence::Budget;
 use crate::change::Policies;
-use crate::change::route;
+use crate::change::asked::Asked;
 use crate::store::Alarm;
 use crate::store::Edit;
 use crate::store::Group;
 use crate::store::Record;
 use crate::trigger::Place;
-use crate::trigger::Recipient;
 use crate::trigger::State;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
-use crate::trigger::expand;
 use crate::trigger::expand::Firing;
 use crate::trigger::expand::GaveUp;
 use crate::trigger::expand::Person;
@@ -36,15 +34,15 @@ const COUNTED: u64 = 10;
 /// Search steps that one event may cost, all its alarms together: some tens of milliseconds.
 pub const MOST_STEPS: u32 = 300_000;
 
-/// How many search steps it takes to find what the alarms of an event owe next after `now`; an error if more than
+/// How many search steps it takes to find what the wishes of an event owe next after `now`; an error if more than
 /// [`MOST_STEPS`].
-pub fn cost(event: &Event, person: &Person, now: DateTime<Utc>) -> Result<u32, GaveUp> {
+pub fn cost(asked: &Asked, wishes: &[Wish], now: DateTime<Utc>) -> Result<u32, GaveUp> {
     let budget = RefCell::new(Budget { steps: MOST_STEPS });
-    for alarm in expand::alarms(event, person).0 {
+    for wish in wishes {
         let series = Series {
-            events: std::slice::from_ref(event),
-            person,
-            identity: &alarm.identity,
+            events: asked.heard_by(&wish.recipient),
+            person: &asked.person,
+            identity: &wish.identity,
             budget: &budget,
         };
         series.next(&Place::just_before(now))?;
@@ -55,13 +53,12 @@ pub fn cost(event: &Event, person: &Person, now: DateTime<Utc>) -> Result<u32, G
 /// Puts `group` right.
 pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTime<Utc>) -> Edit {
     let mut edit = Edit::default();
-    let person = group.owner.person();
-    let events = read_copies(group, &mut edit);
-    let wishes = wishes(group, &events, &person, policies);
+    let asked = Asked::of(read_copies(group, &mut edit), &group.owner, policies);
+    let wishes = asked.wishes(&group.uid, &group.owner, policies);
     let editing = Editing {
         group,
-        events: &events,
-        person: &person,
+        asked: &asked,
+        person: &asked.person,
         lateness,
         now,
         budget: RefCell::new(Budget { steps: MOST_STEPS }),
@@ -97,12 +94,13 @@ fn cancelled(group: &Group, withdrawn: &[TriggerId], now: DateTime<Utc>) -> Vec<
         .collect()
 }
 
-fn read_copies(group: &Group, edit: &mut Edit) -> Vec<Event> {
+/// The copies that can be read, each with its source.
+fn read_copies<'a>(group: &'a Group, edit: &mut Edit) -> Vec<(&'a str, Event)> {
     let mut events = Vec::new();
     for copy in &group.copies {
         let quarantine = match read_event(&copy.ics, &group.uid) {
             Ok(event) => {
-                events.push(event);
+                events.push((copy.at.source.as_str(), event));
                 None
             }
             Err(reason) => Some(reason),
@@ -112,25 +110,6 @@ fn read_copies(group: &Group, edit: &mut Edit) -> Vec<Event> {
         }
     }
     events
-}
-
-fn wishes(group: &Group, events: &[Event], person: &Person, policies: &Policies) -> Vec<Wish> {
-    let mut wishes: Vec<Wish> = events
-        .iter()
-        .flat_map(|event| expand::alarms(event, person).0)
-        .filter_map(|alarm| {
-            Some(Wish {
-                owner: group.owner.id.clone(),
-                event_uid: group.uid.clone(),
-                channel: route(&alarm.action, policies)?,
-                identity: alarm.identity,
-                recipient: Recipient::Owner,
-            })
-        })
-        .collect();
-    wishes.sort();
-    wishes.dedup();
-    wishes
 }
 
 /// What one wish contributes to the edit.
@@ -151,7 +130,7 @@ impl Draft {
 
 struct Editing<'a> {
     group: &'a Group,
-    events: &'a [Event],
+    asked: &'a Asked,
     person: &'a Person,
     lateness: Lateness,
     now: DateTime<Utc>,
@@ -162,7 +141,7 @@ struct Editing<'a> {
 impl Editing<'_> {
     fn put_right(&self, wish: &Wish, draft: &mut Draft) -> Result<(), GaveUp> {
         let series = Series {
-            events: self.events,
+            events: self.asked.heard_by(&wish.recipient),
             person: self.person,
             identity: &wish.identity,
             budget: &self.budget,

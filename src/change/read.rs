@@ -5,17 +5,33 @@ use chrono::Utc;
 
 use crate::calendar::event::Event;
 use crate::calendar::ical;
-use crate::calendar::zone::Zone;
+use crate::calendar::ical::itip;
 use crate::change::Complaint;
 use crate::change::Incoming;
 use crate::change::Policies;
+use crate::change::SourceKind;
+use crate::change::asked::Asked;
 use crate::change::edit;
-use crate::change::route;
 use crate::store::Change;
 use crate::store::ChangeBody;
 use crate::store::Owner;
 use crate::trigger::expand;
-use crate::trigger::expand::Person;
+use crate::trigger::recipients::Recipients;
+
+/// The methods of iTIP (RFC 5546 section 1.4).
+const METHODS: [&str; 8] = [
+    "PUBLISH",
+    "REQUEST",
+    "REPLY",
+    "ADD",
+    "CANCEL",
+    "REFRESH",
+    "COUNTER",
+    "DECLINECOUNTER",
+];
+
+/// What merging a message into what is stored costs at the most, in search steps: both texts are read, and written.
+const COST_OF_MERGING: u32 = edit::MOST_STEPS / 20;
 
 /// A change that was understood.
 pub struct Read {
@@ -58,21 +74,30 @@ pub fn read(
         return Err(calendar.rejected.into_iter().map(rejection).collect());
     }
     let event = only_event(&calendar.events)?;
+    let ics = ical::decode(&bytes);
+    let is_message = is_message(&ics, policies.source(&at.source).kind)?;
     let mut warnings = calendar.warnings;
-    warnings.extend(
-        owner
-            .map(|owner| silent_alarms(event, owner, policies))
-            .unwrap_or_default(),
-    );
-    let person = owner.map_or_else(nobody, Owner::person);
-    let cost = edit::cost(event, &person, now).map_err(|error| {
-        vec![complaint(format!(
-            "its rules cost too much to follow ({error}): send fewer or simpler RRULEs, or fewer alarms"
-        ))]
-    })?;
-    let body = ChangeBody::Put {
-        uid: event.uid().to_owned(),
-        ics: ical::decode(&bytes),
+    let mut cost = 0;
+    if let Some(owner) = owner {
+        let asked = Asked::of(vec![(&at.source, event.clone())], owner, policies);
+        if !is_message {
+            warnings.extend(unheard(event, &at.source, owner, policies));
+            warnings.extend(unwritten(&asked.refused, policies));
+        }
+        let wishes = asked.wishes(event.uid(), owner, policies);
+        cost = edit::cost(&asked, &wishes, now).map_err(|error| {
+            vec![complaint(format!(
+                "its rules cost too much to follow ({error}): send fewer or simpler RRULEs, or fewer alarms"
+            ))]
+        })?;
+    }
+    let uid = event.uid().to_owned();
+    let body = if is_message {
+        warnings.extend(foreign_alarms(event));
+        cost = cost.max(COST_OF_MERGING);
+        ChangeBody::Message { uid, ics }
+    } else {
+        ChangeBody::Put { uid, ics }
     };
     Ok(Read {
         change: Change { at, version, body },
@@ -81,12 +106,34 @@ pub fn read(
     })
 }
 
-/// Whoever an event is read for before it is known whose it is.
-fn nobody() -> Person {
-    Person {
-        zone: Zone::utc(),
-        addresses: Vec::new(),
+/// Whether a text is a scheduling message about the event, and not the event (RFC 5546 section 1.4).
+fn is_message(ics: &str, kind: SourceKind) -> Result<bool, Vec<Complaint>> {
+    let Some(method) = itip::method(ics) else {
+        return Ok(false);
+    };
+    let is_known = METHODS.contains(&method.as_str());
+    let is_event = ["PUBLISH", "REQUEST", "ADD", "CANCEL"].contains(&method.as_str());
+    match kind {
+        SourceKind::Itip if is_known => Ok(true),
+        SourceKind::Itip => Err(vec![complaint(format!(
+            "METHOD:{method} is none of iTIP: leave it out, or send one of {}",
+            METHODS.join(", ")
+        ))]),
+        SourceKind::Calendar if is_known && !is_event => Err(vec![complaint(format!(
+            "METHOD:{method} says something about an event and is none: set `kind = \"itip\"` for this source, or send \
+             the event as it reads now"
+        ))]),
+        SourceKind::Calendar => Ok(false),
     }
+}
+
+/// What is said of alarms that a message carries: they are the organizer's.
+fn foreign_alarms(event: &Event) -> Option<String> {
+    let components = event.components().iter();
+    let alarms: usize = components.map(|it| it.alarms.len() + it.unreadable.len()).sum();
+    (alarms > 0).then(|| {
+        format!("the message has {alarms} VALARMs of whoever sent it, which are left out: alarms are the owner's own")
+    })
 }
 
 fn only_event(events: &[Event]) -> Result<&Event, Vec<Complaint>> {
@@ -103,17 +150,25 @@ fn only_event(events: &[Event]) -> Result<&Event, Vec<Complaint>> {
 }
 
 /// Which alarms of the event will not become messages, and why.
-fn silent_alarms(event: &Event, owner: &Owner, policies: &Policies) -> Vec<String> {
-    let (alarms, refusals) = expand::alarms(event, &owner.person());
+fn unheard(event: &Event, source: &str, owner: &Owner, policies: &Policies) -> Vec<String> {
+    if owner.preferences.mutes(source) {
+        return vec![format!(
+            "its owner muted source `{source}`: nothing of it is sent"
+        )];
+    }
+    let (alarms, refusals) = expand::alarms(event, &owner.person_by(policies.choices));
     let unrouted = alarms
         .into_iter()
-        .filter(|alarm| route(&alarm.action, policies).is_none())
+        .filter(|alarm| {
+            let channels = owner.preferences.channels(&alarm.action, policies.display);
+            channels.is_empty()
+        })
         .map(|alarm| {
             let action = alarm.action;
             match action.as_str() {
                 "DISPLAY" | "AUDIO" => format!(
                     "a VALARM with ACTION:{action} is left to the calendar client: use ACTION:EMAIL, or set \
-                 policies.display = \"deliver\""
+                 policies.display or the owner's display to \"deliver\""
                 ),
                 _ => format!("a VALARM with ACTION:{action} is not delivered: use ACTION:EMAIL"),
             }
@@ -121,6 +176,25 @@ fn silent_alarms(event: &Event, owner: &Owner, policies: &Policies) -> Vec<Strin
     unrouted
         .chain(refusals.into_iter().map(|refusal| refusal.reason))
         .collect()
+}
+
+/// That alarms name people who get nothing.
+fn unwritten(refused: &[String], policies: &Policies) -> Option<String> {
+    let number = refused.len();
+    let first = refused.first()?;
+    let cure = match policies.recipients {
+        Recipients::Owner => "policies.recipients lets alarms write to their owner alone",
+        Recipients::Verified => {
+            "policies.recipients lets alarms write to their owner's `verified` addresses alone"
+        }
+        Recipients::Domains(_) => {
+            "policies.recipients lets alarms write to policies.recipient_domains and the owner's `verified` addresses alone"
+        }
+        Recipients::Any => "there are too many of them",
+    };
+    Some(format!(
+        "addresses that its alarms name get nothing ({number}, `{first}` first): {cure}"
+    ))
 }
 
 fn rejection(rejection: ical::Rejection) -> Complaint {

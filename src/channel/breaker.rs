@@ -63,12 +63,14 @@ impl Default for Breaker {
 impl Breaker {
     /// How many may ask now.
     pub fn openness(&self, now: Duration) -> Openness {
-        match self.state {
-            State::Closed { .. } => Openness::Everybody,
-            State::Open { until } | State::HalfOpen { next_probe: until } if now < until => {
-                Openness::Nobody(until - now)
-            }
-            State::Open { .. } | State::HalfOpen { .. } => Openness::OneProbe,
+        let next = match self.state {
+            State::Closed { .. } => return Openness::Everybody,
+            State::Open { until } => until,
+            State::HalfOpen { next_probe } => next_probe,
+        };
+        match next.saturating_sub(now) {
+            Duration::ZERO => Openness::OneProbe,
+            pause => Openness::Nobody(pause),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::preview;
 use crate::preview::Options;
 use crate::preview::Preview;
 use crate::trigger::ChannelKind;
+use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
 
 /// Bytes of one file at the most.
@@ -69,6 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         owner: Person {
             zone: arguments.tz.clone(),
             addresses: arguments.addresses.clone(),
+            choices: Choices::default(),
         },
         at: arguments.at.unwrap_or_else(|| SystemClock.now()),
         until: arguments.until,

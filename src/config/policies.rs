@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::reader::Reader;
-use crate::change::Display;
 use crate::change::Policies;
 use crate::change::Source;
 use crate::change::SourceKind;
@@ -11,6 +10,9 @@ use crate::trigger::defaults;
 use crate::trigger::defaults::DefaultAlarm;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::defaults::Defaults;
+use crate::trigger::expand::Choices;
+use crate::trigger::preferences::Display;
+use crate::trigger::recipients::Recipients;
 
 pub(super) fn read(reader: &mut Reader) -> Policies {
     let names = reader.sources();
@@ -19,7 +21,9 @@ pub(super) fn read(reader: &mut Reader) -> Policies {
             "policies.display",
             &[("skip", Display::Skip), ("deliver", Display::Deliver)],
         ),
+        recipients: recipients(reader),
         late_grace: reader.duration("policies.late_grace"),
+        choices: choices(reader),
         defaults: DefaultPolicy {
             general: Defaults {
                 timed: Some(alarms(reader, "policies.defaults.timed")),
@@ -32,6 +36,37 @@ pub(super) fn read(reader: &mut Reader) -> Policies {
                 .collect(),
         },
         sources: sources(reader, names),
+    }
+}
+
+fn choices(reader: &mut Reader) -> Choices {
+    let with = [("skip", false), ("deliver", true)];
+    Choices {
+        with_declined: reader.choice("policies.declined", &with),
+        with_delegated: reader.choice("policies.delegated", &with),
+        due_is_start: reader.choice("policies.due_only", &[("report", false), ("start", true)]),
+    }
+}
+
+fn recipients(reader: &mut Reader) -> Recipients {
+    let expected = "a list of domains, such as [\"example.org\"]";
+    let domains = reader.list("policies.recipient_domains", expected, |domains| {
+        let is_domain = |name: &String| !name.is_empty() && !name.contains(['@', ' ', '*']);
+        let domains = domains.iter().map(|name| name.to_lowercase());
+        Some(domains.collect::<Vec<_>>()).filter(|domains| domains.iter().all(is_domain))
+    });
+    let names = [("owner", 0), ("verified", 1), ("domains", 2), ("any", 3)];
+    match reader.choice("policies.recipients", &names) {
+        0 => Recipients::Owner,
+        1 => Recipients::Verified,
+        2 if domains.is_empty() => {
+            let problem = "\"domains\" needs policies.recipient_domains, which is empty: name the domains that alarms may \
+                           write to";
+            reader.complain("policies.recipients", problem.to_owned());
+            Recipients::Owner
+        }
+        2 => Recipients::Domains(domains),
+        _ => Recipients::Any,
     }
 }
 

@@ -326,6 +326,16 @@ fn a_place_of_the_cluster_that_cannot_work_is_refused() {
 }
 
 #[test]
+fn what_the_standards_leave_open_is_chosen() {
+    let choices = from_file("").unwrap().policies.choices;
+    assert_eq!(choices, crate::trigger::expand::Choices::default());
+    let chosen =
+        from_file("[policies]\ndeclined = \"deliver\"\ndelegated = \"deliver\"\ndue_only = \"start\"\n");
+    let choices = chosen.unwrap().policies.choices;
+    assert!(choices.with_declined && choices.with_delegated && choices.due_is_start);
+}
+
+#[test]
 fn a_source_has_a_kind_and_default_alarms_of_its_own() {
     let settings = from_file(
         "[sources.invitations]\nkind = \"itip\"\n[sources.\"office.main\".defaults]\ntimed = [\"-PT10M\", \"-P1D\"]\n\

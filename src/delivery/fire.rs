@@ -15,6 +15,7 @@ use crate::calendar::event::Event;
 use crate::clock::Clock;
 use crate::delivery::ChannelConfig;
 use crate::store::Candidate;
+use crate::store::EventCopy;
 use crate::store::Judge;
 use crate::store::Judgement;
 use crate::store::Owner;
@@ -24,11 +25,14 @@ use crate::store::Verdict;
 use crate::trigger::ChannelKind;
 use crate::trigger::Place;
 use crate::trigger::Recipient;
+use crate::trigger::defaults::DefaultPolicy;
+use crate::trigger::expand::Choices;
 use crate::trigger::expand::Firing;
 use crate::trigger::expand::GaveUp;
 use crate::trigger::limit::Limit;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
+use crate::trigger::recipients;
 use crate::trigger::series::Lateness;
 use crate::trigger::series::Series;
 use crate::trigger::series::read_event;
@@ -44,7 +48,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct FireJudge {
     lateness: Lateness,
+    choices: Choices,
     channels: BTreeMap<ChannelKind, ChannelConfig>,
+    defaults: Arc<DefaultPolicy>,
     clock: Arc<dyn Clock>,
     /// When it began to judge.
     began: OnceLock<Duration>,
@@ -95,15 +101,19 @@ impl Judge for FireJudge {
 }
 
 impl FireJudge {
-    /// A judge of one batch: how late is too late, how each channel delivers, and the clock by which it tires.
+    /// A judge of one batch: how late is too late, what alarms mean, how each channel delivers, which alarms events have by
+    /// default, and the clock by which it tires.
     pub const fn new(
-        lateness: Lateness,
+        (lateness, choices): (Lateness, Choices),
         channels: BTreeMap<ChannelKind, ChannelConfig>,
+        defaults: Arc<DefaultPolicy>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
             lateness,
+            choices,
             channels,
+            defaults,
             clock,
             began: OnceLock::new(),
         }
@@ -117,12 +127,14 @@ impl FireJudge {
             Verdict::Conclude(Outcome::Cancelled, Reason::Withdrawn)
         } else if !owner.enabled {
             Verdict::Conclude(Outcome::Suppressed, Reason::Disabled)
-        } else if !is_on || owner.muted.contains(&channel) {
+        } else if !is_on || owner.muted.contains(&channel) || heard(candidate).next().is_none() {
             Verdict::Conclude(Outcome::Suppressed, Reason::Muted)
         } else if now >= candidate.trigger.expires_at {
             Verdict::Conclude(Outcome::Expired, Reason::Late)
         } else if address(owner, &candidate.trigger.wish.recipient, channel).is_none() {
             Verdict::Conclude(Outcome::Failed, Reason::NoAddress)
+        } else if let Some(reason) = spared(candidate) {
+            Verdict::Conclude(Outcome::Suppressed, reason)
         } else {
             Verdict::Send
         }
@@ -140,8 +152,13 @@ impl FireJudge {
         if !candidate.trigger.has_more {
             return Ok(Some(ends_here(candidate)));
         }
-        let events = read_copies(candidate).map_err(|_| Stuck::Unreadable)?;
-        let person = candidate.owner.person();
+        let mut copies = read_copies(candidate).map_err(|_| Stuck::Unreadable)?;
+        self.defaults.complete(&mut copies, &candidate.owner.preferences);
+        let mut events: Vec<Event> = copies.into_iter().map(|(_, event)| event).collect();
+        if let Recipient::Address(address) = &alarm.wish.recipient {
+            events = recipients::telling(&events, address);
+        }
+        let person = candidate.owner.person_by(self.choices);
         let series = Series {
             events: &events,
             person: &person,
@@ -205,14 +222,36 @@ pub fn address(owner: &Owner, recipient: &Recipient, channel: ChannelKind) -> Op
     }
 }
 
-/// The copies of a candidate's event that can be read; an error if none can.
-pub fn read_copies(candidate: &Candidate) -> Result<Vec<Event>, String> {
+/// Why somebody who is not the alarm's owner gets nothing: they are told anyway, or want nothing of this kind.
+fn spared(candidate: &Candidate) -> Option<Reason> {
+    let addressee = candidate.addressee.as_ref()?;
+    if addressee.holds_copy || addressee.is_told {
+        return Some(Reason::ToldAnyway);
+    }
+    let person = addressee.person.as_ref()?;
+    if !person.enabled {
+        return Some(Reason::Disabled);
+    }
+    let channel = candidate.trigger.wish.channel;
+    person.muted.contains(&channel).then_some(Reason::Muted)
+}
+
+/// The copies of a candidate's event that are not muted.
+fn heard(candidate: &Candidate) -> impl Iterator<Item = &EventCopy> {
+    let wants = &candidate.owner.preferences;
+    let copies = candidate.copies.iter();
+    copies.filter(|copy| !wants.mutes(&copy.at.source))
+}
+
+/// The copies of a candidate's event that are not muted and can be read, each with its source; an error if none of them
+/// can.
+pub fn read_copies(candidate: &Candidate) -> Result<Vec<(&str, Event)>, String> {
     let uid = &candidate.trigger.wish.event_uid;
     let mut complaint = None;
     let mut events = Vec::with_capacity(candidate.copies.len());
-    for copy in candidate.copies.iter() {
+    for copy in heard(candidate) {
         match read_event(&copy.ics, uid) {
-            Ok(event) => events.push(event),
+            Ok(event) => events.push((copy.at.source.as_str(), event)),
             Err(reason) => complaint = Some(reason),
         }
     }
@@ -250,7 +289,12 @@ mod tests {
             grace: Duration::ZERO,
             most: Duration::ZERO,
         };
-        let judge = FireJudge::new(lateness, BTreeMap::new(), Arc::clone(&clock) as Arc<dyn Clock>);
+        let judge = FireJudge::new(
+            (lateness, Choices::default()),
+            BTreeMap::new(),
+            Arc::default(),
+            Arc::clone(&clock) as Arc<dyn Clock>,
+        );
         clock.advance(PATIENCE);
         assert!(!judge.is_spent(), "it waited, and judged nothing");
         judge.began.get_or_init(|| clock.elapsed());

@@ -49,6 +49,8 @@ use crate::store::Store;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
+use crate::trigger::defaults::DefaultPolicy;
+use crate::trigger::expand::Choices;
 use crate::trigger::series::Lateness;
 
 /// Claims of one fire-check at the most.
@@ -96,6 +98,10 @@ pub struct LaneConfig {
     pub channels: Channels,
     /// How late is too late.
     pub lateness: Lateness,
+    /// What alarms mean where the standards leave a choice.
+    pub choices: Choices,
+    /// Which alarms events have by default.
+    pub defaults: Arc<DefaultPolicy>,
     /// Successors due so soon are claimed with the fire-check.
     pub window: Duration,
 }
@@ -320,8 +326,9 @@ impl Lane {
         let shared = &self.shared;
         while shared.clock.elapsed() < deadline.0 {
             let judge = FireJudge::new(
-                config.lateness,
+                (config.lateness, config.choices),
                 config.channels.clone(),
+                Arc::clone(&config.defaults),
                 Arc::clone(&shared.clock),
             );
             match shared

@@ -9,7 +9,9 @@ use crate::delivery::fire::read_copies;
 use crate::delivery::message::Reminder;
 use crate::delivery::message::Renderer;
 use crate::store::Candidate;
+use crate::trigger::Recipient;
 use crate::trigger::expand;
+use crate::trigger::expand::Person;
 
 /// The message for `candidate`, worded as of `now`. The error says why there is none, without personal data.
 pub fn message(renderer: &Renderer, candidate: &Candidate, now: DateTime<Utc>) -> Result<Message, String> {
@@ -17,10 +19,15 @@ pub fn message(renderer: &Renderer, candidate: &Candidate, now: DateTime<Utc>) -
     let owner = &candidate.owner;
     let to = address(owner, &trigger.wish.recipient, trigger.wish.channel)
         .ok_or_else(|| "the owner has no address for this channel".to_owned())?;
-    let person = owner.person();
+    let person = reader(candidate, &to);
+    // Somebody else who is an owner, too, reads in their own zone and language.
+    let known = candidate.addressee.as_ref().and_then(|it| it.person.as_ref());
+    let (zone, locale) = known.map_or((person.zone.clone(), &owner.locale), |known| {
+        (known.person().zone, &known.locale)
+    });
     let occurrence = read_copies(candidate)?
         .iter()
-        .find_map(|event| expand::occurrence(event, &person, trigger.place.occurrence))
+        .find_map(|(_, event)| expand::occurrence(event, &person, trigger.place.occurrence))
         .ok_or_else(|| "the occurrence is no longer in its event".to_owned())?;
     let reminder = Reminder {
         trigger: trigger.id,
@@ -30,10 +37,23 @@ pub fn message(renderer: &Renderer, candidate: &Candidate, now: DateTime<Utc>) -
         event_uid: &trigger.wish.event_uid,
         channel: trigger.wish.channel,
         to: &to,
-        zone: &person.zone,
-        locale: &owner.locale,
+        zone: &zone,
+        locale,
         occurrence: &occurrence,
         notes: &[],
     };
     renderer.render(&reminder).map_err(|error| error.to_string())
+}
+
+/// As whom the event is read: floating and all-day times are the owner's, but the answer to the invitation is that of
+/// whoever gets the message.
+fn reader(candidate: &Candidate, to: &str) -> Person {
+    let person = candidate.owner.person();
+    match candidate.trigger.wish.recipient {
+        Recipient::Owner => person,
+        Recipient::Address(_) => Person {
+            addresses: vec![to.to_owned()],
+            ..person
+        },
+    }
 }

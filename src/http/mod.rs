@@ -17,6 +17,7 @@ mod lines;
 mod members;
 mod owners;
 mod page;
+mod preferences;
 mod probes;
 mod problem;
 

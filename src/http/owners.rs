@@ -1,29 +1,32 @@
 //! Owners: where their reminders go and how they read time.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
-use lettre::Address;
 use serde::Deserialize;
 use serde::Serialize;
 
 use super::Shared;
 use super::body;
 use super::id;
+use super::preferences::DefaultsBody;
+use super::preferences::Flaws;
+use super::preferences::RouteBody;
+use super::preferences::SourceBody;
+use super::preferences::Wanted;
 use super::problem::At;
-use super::problem::Flaw;
 use super::problem::Problem;
+use crate::calendar::address;
 use crate::calendar::zone::Zone;
 use crate::store::Owner;
 use crate::trigger::OwnerId;
 
 /// Bytes of the body of an owner at the most.
 const LARGEST: usize = 64 * 1024;
-
-/// Further addresses of one owner at the most.
-const MOST_ADDRESSES: usize = 100;
 
 /// An owner as callers see them. What is left out keeps the value shown.
 #[derive(Debug, Deserialize, Serialize)]
@@ -50,6 +53,21 @@ pub(super) struct OwnerBody {
     /// Channels they switched off.
     #[serde(default)]
     muted: Vec<String>,
+    /// `skip` or `deliver`: whether DISPLAY and AUDIO alarms become e-mail; as `policies.display` says if left out.
+    #[serde(default)]
+    display: Option<String>,
+    /// Through which channels alarms leave, by their ACTION; e-mail if left out.
+    #[serde(default)]
+    routes: Vec<RouteBody>,
+    /// Alarms of events that have none of their own; as the configuration says if left out.
+    #[serde(default)]
+    defaults: DefaultsBody,
+    /// What is different for the events of one source, by its name.
+    #[serde(default)]
+    sources: BTreeMap<String, SourceBody>,
+    /// Addresses of others that the back end vouches for, to which their alarms may write.
+    #[serde(default)]
+    verified: Vec<String>,
 }
 
 fn utc() -> String {
@@ -110,6 +128,7 @@ pub(super) async fn read(
 }
 
 fn answer(owner: Owner) -> OwnerAnswer {
+    let wanted = Wanted::of(owner.preferences);
     OwnerAnswer {
         id: owner.id.0,
         owner: OwnerBody {
@@ -120,44 +139,42 @@ fn answer(owner: Owner) -> OwnerAnswer {
             locale: owner.locale,
             enabled: owner.enabled,
             muted: owner.muted.iter().map(ToString::to_string).collect(),
+            display: wanted.display,
+            routes: wanted.routes,
+            defaults: wanted.defaults,
+            sources: wanted.sources,
+            verified: wanted.verified,
         },
     }
 }
 
 /// The owner that `body` describes, or everything that is wrong with it.
 fn owner_of(id: OwnerId, body: OwnerBody) -> Result<Owner, Problem> {
-    let mut errors = Vec::new();
-    let mut check = |pointer: String, checked: Result<(), String>| {
-        if let Err(detail) = checked {
-            errors.push(Flaw {
-                pointer: Some(pointer),
-                detail,
-                ..Flaw::default()
-            });
-        }
-    };
+    let mut flaws = Flaws::default();
     if let Some(email) = &body.email {
-        check("/email".to_owned(), is_address(email));
+        flaws.check("/email".to_owned(), address::check(email));
     }
-    check("/addresses".to_owned(), are_few(&body.addresses));
-    for (index, address) in body.addresses.iter().enumerate() {
-        check(format!("/addresses/{index}"), is_address(address));
-    }
+    flaws.addresses("/addresses", &body.addresses);
     if let Some(phone) = &body.phone {
-        check("/phone".to_owned(), is_number(phone));
+        flaws.check("/phone".to_owned(), is_number(phone));
     }
-    check("/time_zone".to_owned(), is_zone(&body.time_zone));
-    check("/locale".to_owned(), is_language(&body.locale));
+    flaws.check("/time_zone".to_owned(), is_zone(&body.time_zone));
+    flaws.check("/locale".to_owned(), is_language(&body.locale));
     let mut muted = Vec::new();
     for (index, name) in body.muted.iter().enumerate() {
-        match name.parse() {
-            Ok(channel) if muted.contains(&channel) => {}
-            Ok(channel) => muted.push(channel),
-            Err(complaint) => check(format!("/muted/{index}"), Err(complaint)),
-        }
+        let channel = flaws.check(format!("/muted/{index}"), name.parse());
+        muted.extend(channel.filter(|channel| !muted.contains(channel)));
     }
-    if !errors.is_empty() {
-        return Err(Problem::invalid(errors));
+    let wanted = Wanted {
+        display: body.display,
+        routes: body.routes,
+        defaults: body.defaults,
+        sources: body.sources,
+        verified: body.verified,
+    };
+    let preferences = wanted.read(&mut flaws);
+    if !flaws.0.is_empty() {
+        return Err(Problem::invalid(flaws.0));
     }
     Ok(Owner {
         id,
@@ -168,28 +185,8 @@ fn owner_of(id: OwnerId, body: OwnerBody) -> Result<Owner, Problem> {
         locale: body.locale,
         enabled: body.enabled,
         muted,
+        preferences,
     })
-}
-
-fn is_address(address: &str) -> Result<(), String> {
-    let parsed = address.parse::<Address>();
-    let parsed = parsed.map_err(|error| format!("`{address}` is no e-mail address ({error})"))?;
-    if !parsed.user().is_ascii() {
-        return Err(format!(
-            "`{address}` has non-ASCII characters before the `@`: no relay is known to take it, use an ASCII address"
-        ));
-    }
-    Ok(())
-}
-
-fn are_few(addresses: &[String]) -> Result<(), String> {
-    if addresses.len() > MOST_ADDRESSES {
-        return Err(format!(
-            "{} addresses: {MOST_ADDRESSES} are allowed",
-            addresses.len()
-        ));
-    }
-    Ok(())
 }
 
 /// E.164: `+`, a country code that does not start with 0, 7 to 15 digits in all.

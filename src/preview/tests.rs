@@ -21,6 +21,7 @@ fn options(zone: &str, at: DateTime<Utc>, limit: usize) -> Options {
         owner: Person {
             zone: Zone::iana(zone).expect("a zone of the case"),
             addresses: vec!["me@example.org".to_owned()],
+            choices: crate::trigger::expand::Choices::default(),
         },
         at,
         until: None,

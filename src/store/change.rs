@@ -99,6 +99,13 @@ pub enum ChangeBody {
         /// The iCalendar text.
         ics: String,
     },
+    /// A message says something of it; what the copy reads like then is the editor's to say.
+    Message {
+        /// The UID in the text.
+        uid: String,
+        /// The iCalendar text of the message.
+        ics: String,
+    },
     /// It is gone.
     Delete,
 }
@@ -108,6 +115,10 @@ pub enum ChangeBody {
 pub enum Acceptance {
     /// It is news.
     Apply,
+    /// It is news, and the copy is to read like this.
+    Merged(String),
+    /// There is nothing that it could change; the reason is for the caller.
+    Nothing(String),
     /// It says what is stored.
     Unchanged,
     /// It is older than what is stored.

@@ -1,9 +1,12 @@
 //! What editors decided about groups, before it is written for all of them together.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::store::Acceptance;
 use crate::store::Alarm;
+use crate::store::Change;
+use crate::store::ChangeBody;
 use crate::store::Changed;
 use crate::store::Edit;
 use crate::store::Group;
@@ -61,4 +64,20 @@ pub fn alarms(decided: &[(Group, Edit)]) -> (Vec<&Wish>, Vec<&Alarm>) {
         changed.extend(news);
     }
     (forgotten, changed)
+}
+
+/// The change that is to be carried out; none if nothing is.
+pub fn taken<'a>(acceptance: &Acceptance, change: &'a Change) -> Option<Cow<'a, Change>> {
+    match (acceptance, &change.body) {
+        (Acceptance::Apply, _) => Some(Cow::Borrowed(change)),
+        (Acceptance::Merged(ics), ChangeBody::Message { uid, .. }) => Some(Cow::Owned(Change {
+            at: change.at.clone(),
+            version: change.version.clone(),
+            body: ChangeBody::Put {
+                uid: uid.clone(),
+                ics: ics.clone(),
+            },
+        })),
+        _ => None,
+    }
 }

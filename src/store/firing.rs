@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::DateTime;
 use chrono::Utc;
 
+use crate::store::Addressee;
 use crate::store::Alarm;
 use crate::store::EventCopy;
 use crate::store::Owner;
@@ -48,6 +49,8 @@ pub struct Candidate {
     pub copies: Arc<Vec<EventCopy>>,
     /// Triggers of the group that were handed over lately: not to be planned as successors.
     pub handed_over: Arc<Vec<TriggerId>>,
+    /// What is known of whom it is for; none where that is its owner.
+    pub addressee: Option<Addressee>,
 }
 
 /// What the fire-check says of one candidate.

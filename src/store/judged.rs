@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::DateTime;
 use chrono::Utc;
 
+use crate::store::Addressee;
 use crate::store::Alarm;
 use crate::store::Candidate;
 use crate::store::Claimed;
@@ -33,6 +34,7 @@ use crate::trigger::AttemptToken;
 use crate::trigger::NewTrigger;
 use crate::trigger::OwnerId;
 use crate::trigger::Place;
+use crate::trigger::Recipient;
 use crate::trigger::SessionId;
 use crate::trigger::State;
 use crate::trigger::Trigger;
@@ -80,6 +82,7 @@ pub struct Surroundings {
     pub owners: BTreeMap<OwnerId, Result<Owner, StoreError>>,
     pub copies: BTreeMap<GroupKey, Result<Arc<Vec<EventCopy>>, StoreError>>,
     pub handed_over: BTreeMap<GroupKey, Result<Arc<Vec<TriggerId>>, StoreError>>,
+    pub addressees: BTreeMap<TriggerId, Addressee>,
 }
 
 impl Surroundings {
@@ -99,6 +102,7 @@ impl Surroundings {
             owner,
             copies: found(&self.copies, &key).map_err(complain)?,
             handed_over: found(&self.handed_over, &key).map_err(complain)?,
+            addressee: self.addressees.get(&id).cloned(),
             trigger,
         })
     }
@@ -112,6 +116,13 @@ pub fn in_turn(owed: &mut [Owed]) {
 /// Their triggers.
 pub fn triggers(owed: &[Owed]) -> Vec<&Trigger> {
     owed.iter().map(|(trigger, _)| trigger).collect()
+}
+
+/// Those that are for others than their owners.
+pub fn to_others(owed: &[Owed]) -> Vec<TriggerId> {
+    let triggers = owed.iter().map(|(trigger, _)| trigger);
+    let to_others = triggers.filter(|trigger| trigger.wish.recipient != Recipient::Owner);
+    to_others.map(|trigger| trigger.id).collect()
 }
 
 /// The group of a trigger.

@@ -8,6 +8,7 @@
 //! Claims, liveness and overdue are judged by the store's own clock: the database's where there is a server, the clock
 //! given at `open` where the database is part of this process.
 
+mod addressee;
 mod change;
 mod decided;
 mod ending;
@@ -27,6 +28,7 @@ mod settling;
 pub mod sqlite;
 mod value;
 
+pub use addressee::Addressee;
 pub use change::Acceptance;
 pub use change::Alarm;
 pub use change::Change;

@@ -3,7 +3,9 @@
 use crate::calendar::zone::Zone;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
+use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
+use crate::trigger::preferences::Preferences;
 
 /// The person an alarm belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +26,22 @@ pub struct Owner {
     pub enabled: bool,
     /// Channels they switched off.
     pub muted: Vec<ChannelKind>,
+    /// What they want of their alarms.
+    pub preferences: Preferences,
 }
 
 impl Owner {
     /// The person as whom they read events. A zone that is no longer known is read as UTC.
     pub fn person(&self) -> Person {
+        self.person_by(Choices::default())
+    }
+
+    /// The same, where what alarms mean was chosen.
+    pub fn person_by(&self, choices: Choices) -> Person {
         Person {
             zone: Zone::iana(&self.time_zone).unwrap_or_else(Zone::utc),
             addresses: self.email.iter().chain(&self.addresses).cloned().collect(),
+            choices,
         }
     }
 }
@@ -45,6 +55,6 @@ pub struct PlanMark(pub i64);
 pub struct Replaced {
     /// The owner before; none if they are new.
     pub before: Option<Owner>,
-    /// What must be planned again, since zone or addresses changed now or before.
+    /// What must be planned again, since zone, addresses or preferences changed now or before.
     pub to_plan: Option<PlanMark>,
 }

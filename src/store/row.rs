@@ -52,6 +52,11 @@ pub(in crate::store) fn instants(millis: &[i64]) -> Vec<DateTime<Utc>> {
     millis.iter().filter_map(|millis| instant(*millis)).collect()
 }
 
+/// What a column of JSON keeps.
+pub(in crate::store) fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("what is kept as JSON has names for keys")
+}
+
 /// The text of a list that a statement unfolds again with `json_each`.
 pub(in crate::store) fn list<T: Serialize>(items: &[T]) -> String {
     serde_json::to_string(items).expect("text, numbers and arrays of them always have a JSON form")
@@ -270,6 +275,7 @@ pub fn owner<R: Values>(row: &R) -> Result<Owner, StoreError> {
             .map(|name| name.parse::<ChannelKind>())
             .collect::<Result<_, _>>()
             .map_err(|error| columns.corrupt("muted", error))?,
+        preferences: columns.json("preferences")?,
     })
 }
 

@@ -8,7 +8,13 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::calendar::alarm::Alarm;
+use crate::calendar::alarm::AlarmTrigger;
+use crate::calendar::alarm::Related;
+use crate::calendar::event::Component;
+use crate::calendar::event::Event;
 use crate::calendar::moment::Span;
+use crate::trigger::preferences::Preferences;
 
 /// Default alarms of one kind of event at the most.
 pub const MOST: usize = 10;
@@ -17,6 +23,26 @@ pub const MOST: usize = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DefaultAlarm(pub Span);
+
+impl DefaultAlarm {
+    /// The alarm of an event. Its identity is what it says, so that the same default is one wish in every copy, and
+    /// stays the same when others come or go. It leaves as an e-mail alarm does: defaults are there to be delivered.
+    fn of_an_event(self) -> Alarm {
+        Alarm {
+            identity: format!("default {self}"),
+            action: "EMAIL".to_owned(),
+            trigger: AlarmTrigger::Relative {
+                span: self.0,
+                related: Related::Start,
+            },
+            repeat: 0,
+            every: Span::default(),
+            acknowledged: None,
+            attendees: Vec::new(),
+            refused: None,
+        }
+    }
+}
 
 impl FromStr for DefaultAlarm {
     type Err = String;
@@ -80,6 +106,13 @@ pub struct Defaults {
     pub all_day: Option<Vec<DefaultAlarm>>,
 }
 
+impl Defaults {
+    /// Whether everything is left to a less specific place.
+    pub const fn state_nothing(&self) -> bool {
+        self.timed.is_none() && self.all_day.is_none()
+    }
+}
+
 /// What the operator says about default alarms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DefaultPolicy {
@@ -89,6 +122,50 @@ pub struct DefaultPolicy {
     pub sources: BTreeMap<String, Defaults>,
     /// Whether events that take no time of the person (TRANSP:TRANSPARENT) get any.
     pub transparent: bool,
+}
+
+impl DefaultPolicy {
+    /// Gives copies of one event, each with its source, the default alarms of a person who wants `wants`, unless one of
+    /// the copies has an alarm of its own, be it one that cannot be read or asks for none. Overrides get them like the
+    /// master; tasks get none.
+    pub fn complete(&self, copies: &mut [(&str, Event)], wants: &Preferences) {
+        let mut components = copies.iter().flat_map(|(_, event)| event.components());
+        if components.any(|component| !component.alarms.is_empty() || !component.unreadable.is_empty()) {
+            return;
+        }
+        for (source, event) in copies {
+            for component in event.components_mut() {
+                component.alarms = self.alarms(source, component, wants);
+            }
+        }
+    }
+
+    fn alarms(&self, source: &str, component: &Component, wants: &Preferences) -> Vec<Alarm> {
+        let Some(start) = component.start.as_ref().filter(|_| !component.is_task) else {
+            return Vec::new();
+        };
+        if component.is_transparent && !self.transparent {
+            return Vec::new();
+        }
+        let alarms = self.stated(source, wants, start.is_date);
+        alarms.iter().map(|alarm| alarm.of_an_event()).collect()
+    }
+
+    /// What the most specific place states.
+    fn stated<'a>(&'a self, source: &str, wants: &'a Preferences, is_all_day: bool) -> &'a [DefaultAlarm] {
+        let own = wants.sources.get(source).map(|own| &own.defaults);
+        let places = [
+            own,
+            Some(&wants.defaults),
+            self.sources.get(source),
+            Some(&self.general),
+        ];
+        let mut stated = places.into_iter().flatten().filter_map(|place| {
+            let kind = if is_all_day { &place.all_day } else { &place.timed };
+            kind.as_deref()
+        });
+        stated.next().unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

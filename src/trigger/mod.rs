@@ -11,6 +11,8 @@ pub mod defaults;
 pub mod expand;
 pub mod limit;
 pub mod outcome;
+pub mod preferences;
+pub mod recipients;
 pub mod retry;
 pub mod series;
 
@@ -19,6 +21,8 @@ use std::str::FromStr;
 
 use chrono::DateTime;
 use chrono::Utc;
+use serde::Deserialize;
+use serde::Serialize;
 use sha2::Digest;
 use sha2::Sha256;
 
@@ -51,7 +55,8 @@ impl fmt::Display for OwnerId {
 }
 
 /// A way out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ChannelKind {
     /// E-mail through a relay, or the outbox where no relay is configured.
     Email,

@@ -117,6 +117,8 @@ pub enum Reason {
     Withdrawn,
     /// Its owner got as many messages as the channel's limit allows.
     RateLimit,
+    /// Another copy of the event tells the same person.
+    ToldAnyway,
     /// It was already past when it was asked for.
     Past,
     /// The receiving side refused it for good.
@@ -137,7 +139,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::None,
         Self::NoAddress,
         Self::Disabled,
@@ -146,6 +148,7 @@ impl Reason {
         Self::EventCancelled,
         Self::Withdrawn,
         Self::RateLimit,
+        Self::ToldAnyway,
         Self::Past,
         Self::Refused,
         Self::Exhausted,
@@ -167,6 +170,7 @@ impl Reason {
             Self::EventCancelled => "event cancelled",
             Self::Withdrawn => "withdrawn",
             Self::RateLimit => "rate limit",
+            Self::ToldAnyway => "told anyway",
             Self::Past => "past",
             Self::Refused => "refused",
             Self::Exhausted => "exhausted",

@@ -28,6 +28,7 @@ use carillon::store::sqlite::Options;
 use carillon::store::sqlite::SqliteStore;
 use carillon::trigger::ChannelKind;
 use carillon::trigger::OwnerId;
+use carillon::trigger::preferences::Preferences;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
@@ -193,5 +194,6 @@ pub fn owner(id: &str, time_zone: &str) -> Owner {
         locale: "en".to_owned(),
         enabled: true,
         muted: Vec::new(),
+        preferences: Preferences::default(),
     }
 }

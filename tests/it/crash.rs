@@ -103,7 +103,7 @@ async fn killed_after_the_final_dot_it_repeats_the_same_message_id() {
 }
 
 #[tokio::test]
-async fn killed_before_the_settle_it_repeats_the_same_message_id() {
+async fn d04_killed_before_the_settle_it_repeats_the_same_message_id() {
     let sink = Sink::start().await;
     sink.be(Manners::HoldReply);
     let (mut node, _) = node_with_alarm(&sink, 2).await;

@@ -6,6 +6,7 @@ mod events;
 mod guard;
 mod owners;
 mod pages;
+mod people;
 mod reading;
 
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl Edge {
     async fn with(environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let clock = Arc::new(ManualClock::at(instant("2026-12-01T08:00:00Z")));
-        let hand = Hand::start(folder.path(), &clock, &[]).await;
+        let hand = Hand::start(folder.path(), &clock, environment).await;
         let pairs = environment
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

@@ -283,7 +283,7 @@ async fn each_occurrence_of_a_series_follows_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_moved_event_reminds_at_its_new_instant_only() {
+async fn m02_r06_l01_a_moved_event_reminds_at_its_new_instant_only() {
     let sink = Sink::start().await;
     let node = Home::new().with_relay(sink.port).start_with_owner().await;
     let (before, after) = (whole_second_in(4), whole_second_in(6));
@@ -300,7 +300,7 @@ async fn a_moved_event_reminds_at_its_new_instant_only() {
 }
 
 #[tokio::test]
-async fn a_deleted_event_reminds_of_nothing() {
+async fn m01_a_deleted_event_reminds_of_nothing() {
     let sink = Sink::start().await;
     let node = Home::new().with_relay(sink.port).start_with_owner().await;
     let due = whole_second_in(2);

@@ -2,6 +2,7 @@
 
 pub mod certificates;
 mod classes;
+mod relays;
 mod reuse;
 mod scripted;
 mod sink;

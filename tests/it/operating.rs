@@ -168,6 +168,51 @@ async fn a_reload_plans_again_by_the_policies_that_are_in_force_last() {
 }
 
 #[tokio::test]
+async fn rule_22_what_other_zone_data_planned_is_planned_again_at_the_start() {
+    let mut node = Home::new().start_with_owner().await;
+    let event = Calendar::far_away("budget@example.org").alarm("TRIGGER:-PT15M");
+    node.put_event("budget", &event).await.ok();
+    let planned = node.triggers("budget").await;
+    assert_eq!(planned[0]["trigger_at"], "2030-06-03T06:45:00Z");
+    let metrics = node.get("/metrics").await.ok().to_string();
+    let version = metrics
+        .split("tzdata=\\\"")
+        .nth(1)
+        .and_then(|rest| rest.split('\\').next());
+    let version = version
+        .expect("the version of the zone data is a label")
+        .to_owned();
+    assert!(version.starts_with("20"), "{version}");
+
+    // What these data would not have planned, as if others had; once before the store says so, and once after.
+    let spoil = "UPDATE alarm_trigger SET trigger_at = trigger_at + 3600000, due_at = due_at + 3600000;";
+    for (statement, times, expected) in [
+        (spoil.to_owned(), 1, "2030-06-03T07:45:00Z"),
+        (
+            format!(
+                "UPDATE memory SET value = replace(value, '{version}', '2019a') WHERE name = 'planned_by';"
+            ),
+            2,
+            "2030-06-03T06:45:00Z",
+        ),
+    ] {
+        node.terminate().await;
+        crate::store::damage_file(&node.home.database(), &statement).await;
+        node.start_again().await;
+        eventually(
+            "everything to be planned again as often as it has to be",
+            async || {
+                let log = node.home.output();
+                let triggers = node.triggers("budget").await;
+                let is_planned = log.matches("planning everything again").count() == times;
+                (is_planned && triggers.len() == 1 && triggers[0]["trigger_at"] == expected).then_some(())
+            },
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn a_reload_tells_every_time_what_needs_a_restart() {
     let node = Home::new().with_file("").start().await;
     std::fs::write(node.home.config_file(), "[http]\nmax_event_bytes = 70000\n").expect("the folder is ours");

@@ -35,6 +35,7 @@ macro_rules! contract {
     };
 }
 
+mod addressees;
 mod changes;
 mod claims;
 mod fire;
@@ -105,6 +106,10 @@ use carillon::trigger::TriggerId;
 use carillon::trigger::Wish;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
+use carillon::trigger::preferences::Action;
+use carillon::trigger::preferences::Display;
+use carillon::trigger::preferences::Preferences;
+use carillon::trigger::preferences::Route;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
@@ -397,6 +402,15 @@ pub fn owner(id: &str) -> Owner {
         locale: "en".into(),
         enabled: true,
         muted: vec![ChannelKind::Sms],
+        preferences: Preferences {
+            display: Some(Display::Deliver),
+            routes: vec![Route {
+                action: Action::Audio,
+                channel: ChannelKind::Sms,
+            }],
+            verified: vec!["bert@example.com".into()],
+            ..Preferences::default()
+        },
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn read(
 }
 
 fn is_of_interest(name: &str) -> bool {
-    const NAMES: [&str; 21] = [
+    const NAMES: [&str; 22] = [
         "DTSTART",
         "DTEND",
         "DUE",
@@ -95,6 +95,7 @@ fn is_of_interest(name: &str) -> bool {
         "CONFERENCE",
         "ORGANIZER",
         "CLASS",
+        "TRANSP",
         "ATTENDEE",
     ];
     NAMES.contains(&name)
@@ -158,6 +159,9 @@ impl Reader<'_> {
             "CLASS" => {
                 words.is_private =
                     ["PRIVATE", "CONFIDENTIAL"].contains(&property.raw.to_ascii_uppercase().as_str());
+            }
+            "TRANSP" => {
+                self.component.is_transparent = property.raw.eq_ignore_ascii_case("TRANSPARENT");
             }
             "ATTENDEE" => self.component.attendees.push(attendee(property)),
             "SEQUENCE" => self.component.version.0 = property.raw.parse().unwrap_or(0),
@@ -230,7 +234,7 @@ impl Reader<'_> {
 
     fn check(&mut self) -> Result<(), String> {
         let component = &self.component;
-        if component.start.is_none() && !component.is_task && component.off != Some(Off::Cancelled) {
+        if component.start.is_none() && !component.is_task && component.off.is_none() {
             return Err("no DTSTART: an event without a start has no alarms".to_owned());
         }
         let dates = component.rdates.len() + component.exdates.len();
@@ -261,7 +265,8 @@ impl Reader<'_> {
         };
         for property in std::mem::take(&mut self.rules) {
             let text = property.raw.clone();
-            let (rule, warnings) = Rule::parse(&text, &start).map_err(|error| format!("RRULE: {error}"))?;
+            let (rule, warnings) = Rule::parse_within(&text, &start, &mut self.reading.budget)
+                .map_err(|error| format!("RRULE: {error}"))?;
             for warning in warnings {
                 self.warn(&property, &format!("RRULE: {warning}"));
             }
@@ -278,9 +283,11 @@ impl Reader<'_> {
         let mut number = 0;
         self.component.attendees.retain(|attendee| {
             number += 1;
-            number <= MOST_ATTENDEES || attendee.status.as_deref() == Some("DECLINED")
+            number <= MOST_ATTENDEES || attendee.status.as_deref() == Some("DECLINED") || !attendee.is_person
         });
-        let text = format!("{number} attendees: beyond {MOST_ATTENDEES} only those who declined are read");
+        let text = format!(
+            "{number} attendees: beyond {MOST_ATTENDEES} only those who declined, and rooms, are read"
+        );
         self.reading.warn(self.kind, self.component.line, &text);
     }
 
@@ -308,12 +315,14 @@ fn take_link(words: &mut Words, url: &str) {
     }
 }
 
-fn attendee(property: &Property) -> Attendee {
+/// An ATTENDEE (RFC 5545 section 3.8.4.1).
+pub(super) fn attendee(property: &Property) -> Attendee {
     let mut addresses = vec![bare_address(&property.text())];
     addresses.extend(property.email().map(bare_address));
     Attendee {
         addresses,
         status: property.status(),
+        is_person: property.is_person(),
     }
 }
 

@@ -5,8 +5,10 @@
 
 mod component;
 mod decode;
+pub mod itip;
 mod property;
 mod structure;
+mod tree;
 mod valarm;
 mod zones;
 
@@ -24,6 +26,7 @@ use crate::calendar::event::Off;
 use crate::calendar::ical::component::LONGEST_UID;
 use crate::calendar::ical::structure::Block;
 use crate::calendar::ical::zones::Zones;
+use crate::calendar::recurrence::Budget;
 
 pub use crate::calendar::ical::decode::decode;
 
@@ -104,6 +107,7 @@ pub fn parse_within(bytes: &[u8], limits: &Limits) -> Result<Calendar, IcalError
     let mut reading = Reading {
         zones: Zones::read(&blocks),
         warnings: Vec::new(),
+        budget: Budget::default(),
     };
     let mut sorter = Sorter::default();
     for (index, block) in blocks.iter().enumerate() {
@@ -122,6 +126,8 @@ pub fn parse_within(bytes: &[u8], limits: &Limits) -> Result<Calendar, IcalError
 struct Reading {
     zones: Zones,
     warnings: Vec<String>,
+    /// What all rules together may cost while they are read.
+    budget: Budget,
 }
 
 impl Reading {
@@ -157,7 +163,7 @@ impl Sorter {
             });
             return;
         }
-        let off = is_cancelled_by_method(blocks, block).then_some(Off::Cancelled);
+        let off = off_by_method(blocks, block);
         match component::read(blocks, index, off, reading) {
             Ok(read) => {
                 let uid = uid.unwrap_or_else(|| uid_of_text(block));
@@ -195,13 +201,16 @@ impl Sorter {
     }
 }
 
-/// METHOD:CANCEL of the VCALENDAR around it (RFC 5546 section 3.2.5).
-fn is_cancelled_by_method(blocks: &[Block], block: &Block) -> bool {
-    let around = block.parent.map(|parent| &blocks[parent]);
-    around.is_some_and(|calendar| {
-        let method = calendar.lines.iter().find(|line| line.name == "METHOD");
-        method.is_some_and(|line| line.plain_value().eq_ignore_ascii_case("CANCEL"))
-    })
+/// What the METHOD of the VCALENDAR around it says: it is called off (RFC 5546 section 3.2.5), or this is no event but
+/// what somebody says of one (sections 3.2.3, 3.2.6 to 3.2.8).
+fn off_by_method(blocks: &[Block], block: &Block) -> Option<Off> {
+    let around = &blocks[block.parent?];
+    let method = around.lines.iter().find(|line| line.name == "METHOD")?;
+    match method.plain_value().to_ascii_uppercase().as_str() {
+        "CANCEL" => Some(Off::Cancelled),
+        "REPLY" | "REFRESH" | "COUNTER" | "DECLINECOUNTER" => Some(Off::Message),
+        _ => None,
+    }
 }
 
 fn uid_of_text(block: &Block) -> String {

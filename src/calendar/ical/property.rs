@@ -11,6 +11,7 @@ use calcard::icalendar::ICalendarParameterValue;
 use calcard::icalendar::ICalendarPeriod;
 use calcard::icalendar::ICalendarRelated;
 use calcard::icalendar::ICalendarRelationshipType;
+use calcard::icalendar::ICalendarUserTypes;
 use calcard::icalendar::ICalendarValue;
 use calcard::icalendar::Uri;
 use chrono::NaiveDate;
@@ -160,6 +161,20 @@ impl Property {
         }
     }
 
+    /// Whether CUTYPE leaves open that it is a person: neither a room nor another thing.
+    pub(super) fn is_person(&self) -> bool {
+        use ICalendarUserTypes::Resource;
+        use ICalendarUserTypes::Room;
+        let is_thing = |value: &ICalendarParameterValue| {
+            matches!(value, ICalendarParameterValue::Cutype(Resource | Room))
+        };
+        !self
+            .entry
+            .params
+            .iter()
+            .any(|parameter| is_thing(&parameter.value))
+    }
+
     /// CN, its carets undone (RFC 6868).
     pub(super) fn common_name(&self) -> Option<String> {
         let name = self.parameter(&ICalendarParameterName::Cn)?;
@@ -192,7 +207,7 @@ fn parsed(text: &str) -> Option<ICalendarEntry> {
 }
 
 /// The colon in front of the value: the first that is not quoted.
-fn value_at(text: &str) -> Option<usize> {
+pub(super) fn value_at(text: &str) -> Option<usize> {
     let mut is_quoted = false;
     for (index, character) in text.char_indices() {
         match character {

@@ -10,7 +10,7 @@ use crate::calendar::ical::Limits;
 const DEEPEST: usize = 8;
 
 /// A content line, unfolded.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     /// Where it starts, from 1.
     pub(super) number: usize,

@@ -326,6 +326,14 @@ fn time_zones_are_found_in_order() {
             vtimezone("Customized Time Zone", ""),
             "Customized Time Zone",
         ),
+        ("EST", String::new(), "EST"),
+        ("EST", vtimezone("EST", ""), "EST"),
+        (
+            "EST",
+            vtimezone("EST", "X-LIC-LOCATION:Australia/Sydney\n"),
+            "Australia/Sydney",
+        ),
+        ("GMT", vtimezone("GMT", "X-LIC-LOCATION:Asia/Tokyo\n"), "GMT"),
         ("GMT+0200", vtimezone("GMT+0200", ""), "GMT+0200"),
         ("GMT+0200", String::new(), "UTC+02:00"),
         (

@@ -6,6 +6,7 @@ use chrono::Utc;
 use sha2::Digest;
 use sha2::Sha256;
 
+use crate::calendar::address;
 use crate::calendar::alarm::Alarm;
 use crate::calendar::alarm::AlarmTrigger;
 use crate::calendar::alarm::MOST_REPEATS;
@@ -13,6 +14,7 @@ use crate::calendar::alarm::Related;
 use crate::calendar::alarm::SHORTEST_PAUSE;
 use crate::calendar::alarm::UnreadableAlarm;
 use crate::calendar::event::Component;
+use crate::calendar::event::bare_address;
 use crate::calendar::ical::Reading;
 use crate::calendar::ical::component;
 use crate::calendar::ical::property::Property;
@@ -22,6 +24,9 @@ use crate::calendar::moment::Span;
 
 /// The most alarms of one component that are read.
 const MOST_ALARMS: usize = 50;
+
+/// The most ATTENDEEs of one alarm that are read.
+const MOST_ATTENDEES: usize = 100;
 
 /// The far-past trigger that stands where a client wants none (RFC 9074 section 8.1).
 const NEVER: &str = "19760401T005545Z";
@@ -156,7 +161,9 @@ fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<Alarm, String
         more => return Err(format!("{} TRIGGERs: it can have only one", more.len())),
     };
     let (repeat, every) = repeats(source, reading)?;
+    let attendees = attendees(source, reading);
     Ok(Alarm {
+        attendees,
         identity: source
             .uid
             .clone()
@@ -168,6 +175,38 @@ fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<Alarm, String
         every,
         acknowledged: source.find("ACKNOWLEDGED").and_then(component::instant),
     })
+}
+
+/// Whom it names. What no relay would take is left out alone, and so are rooms.
+fn attendees(source: &Source<'_>, reading: &mut Reading) -> Vec<String> {
+    let mut addresses = Vec::new();
+    let named = source
+        .properties
+        .iter()
+        .filter(|property| property.name == "ATTENDEE");
+    for attendee in named.filter(|attendee| attendee.is_person()) {
+        let written = bare_address(&attendee.text());
+        let address = match attendee.email() {
+            // A principal's path or a URN: EMAIL says where mail goes (RFC 7986 section 6.2).
+            Some(email) if !written.contains('@') => bare_address(email),
+            _ => written,
+        };
+        if addresses.contains(&address) {
+            continue;
+        }
+        match address::check(&address) {
+            Ok(()) if addresses.len() < MOST_ATTENDEES => addresses.push(address),
+            Ok(()) => {
+                let text = format!("more than {MOST_ATTENDEES} ATTENDEEs: the others are not read");
+                reading.warn("VALARM", attendee.line, &text);
+                break;
+            }
+            Err(reason) => {
+                reading.warn("VALARM", attendee.line, &format!("ATTENDEE left out: {reason}"));
+            }
+        }
+    }
+    addresses
 }
 
 fn read_trigger(property: &Property, reading: &mut Reading) -> Result<AlarmTrigger, String> {

@@ -6,6 +6,7 @@ use chrono::NaiveDateTime;
 
 use crate::calendar::ical::property::Property;
 use crate::calendar::ical::structure::Block;
+use crate::calendar::recurrence::Budget;
 use crate::calendar::zone::Observance;
 use crate::calendar::zone::Zone;
 
@@ -24,6 +25,8 @@ struct Definition {
 pub(super) struct Zones {
     definitions: HashMap<String, Definition>,
     resolved: HashMap<String, Option<Zone>>,
+    /// Shared by all VTIMEZONEs of a text, so that many of them cost no more than one.
+    budget: Budget,
 }
 
 impl Zones {
@@ -59,6 +62,7 @@ impl Zones {
         Self {
             definitions,
             resolved: HashMap::new(),
+            budget: Budget::default(),
         }
     }
 
@@ -67,21 +71,33 @@ impl Zones {
         if let Some(known) = self.resolved.get(tzid) {
             return known.clone();
         }
-        let zone = Zone::iana(tzid)
+        let zone = self
+            .abbreviated(tzid)
+            .or_else(|| Zone::iana(tzid))
             .or_else(|| self.defined(tzid))
             .or_else(|| Zone::lenient(tzid));
         self.resolved.insert(tzid.to_owned(), zone.clone());
         zone
     }
 
+    /// An abbreviation is no name of one place: EST is New York's and was Sydney's. The rules that came along say whose.
+    fn abbreviated(&mut self, tzid: &str) -> Option<Zone> {
+        if matches!(tzid, "UTC" | "GMT") {
+            return None;
+        }
+        let is_abbreviation =
+            (3..=4).contains(&tzid.len()) && tzid.bytes().all(|byte| byte.is_ascii_uppercase());
+        is_abbreviation.then(|| self.defined(tzid)).flatten()
+    }
+
     /// Outlook writes rules that hold for one year only under names that say more: such a name wins over the rules.
-    fn defined(&self, tzid: &str) -> Option<Zone> {
+    fn defined(&mut self, tzid: &str) -> Option<Zone> {
         let definition = self.definitions.get(tzid)?;
         let place = definition.location.as_deref().and_then(Zone::iana);
         let is_windows_name = tzid.to_ascii_lowercase().ends_with("standard time");
         place
             .or_else(|| is_windows_name.then(|| Zone::lenient(tzid)).flatten())
-            .or_else(|| Zone::custom(tzid, &definition.observances))
+            .or_else(|| Zone::custom(tzid, &definition.observances, &mut self.budget))
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Weekdays {
     pub(super) every: Numbers,
     /// Weekdays with numbers, by their number from Monday.
     pub(super) numbered: [Positions; 7],
+    /// Whether there is one with a number.
+    pub(super) are_numbered: bool,
     /// Whether the numbers count in the month, not in the year.
     pub(super) count_in_month: bool,
 }
@@ -100,13 +102,13 @@ impl DayFilter {
 
 impl Weekdays {
     pub(super) fn is_empty(&self) -> bool {
-        self.every.is_empty() && self.numbered.iter().all(Positions::is_empty)
+        self.every.is_empty() && !self.are_numbered
     }
 
     fn contains(&self, day: NaiveDate) -> bool {
         let weekday = day.weekday().num_days_from_monday();
-        if self.every.contains(weekday) {
-            return true;
+        if !self.are_numbered || self.every.contains(weekday) {
+            return self.every.contains(weekday);
         }
         let numbered = &self.numbered[weekday as usize];
         if numbered.is_empty() {

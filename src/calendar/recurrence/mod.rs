@@ -6,11 +6,11 @@
 //!
 //! So the question "which is the first at or after this time?" needs no walk from DTSTART: arithmetic finds the period of
 //! that time, and its set or one of the next has the answer, whether the event began last week or in 1601. COUNT is the
-//! exception, because it counts from DTSTART: `text` walks once to the instance it names, and keeps that as the end.
-//! Only where this would take too long is the walk done for each question.
+//! exception, because it counts from DTSTART: where periods differ, one walk leads to the instance it names, which is kept as
+//! the end. Only where this would take too long is the walk done for each question.
 //!
-//! A rule that matches nothing (30 February), or hardly ever, would be searched for ever: every step costs one of a
-//! [`Budget`], and no rule goes beyond the year 9998.
+//! A rule that matches nothing (30 February) is given up where the calendar repeats. One that hardly ever matches would
+//! be searched for long: every step costs one of a [`Budget`], and no rule goes beyond the year 9998.
 //!
 //! Choices where implementations differ: BYWEEKNO and BYSETPOS work on the calendar year; BYMONTHDAY without BYMONTH in a
 //! YEARLY rule means every month; hours are those of the wall clock.
@@ -32,6 +32,7 @@ use chrono::DateTime;
 use chrono::NaiveDate;
 use chrono::NaiveDateTime;
 use chrono::NaiveTime;
+use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::calendar::recurrence::days::DayFilter;
@@ -42,6 +43,9 @@ use crate::calendar::zone::Zone;
 /// No instance lies after this day: one year is left for whoever adds to it.
 const LAST_DAY: NaiveDate =
     NaiveDate::from_ymd_opt(9998, 12, 31).expect("the year 9998 is inside chrono's range");
+
+/// How many steps may go into finding the instance that COUNT makes the last.
+const STEPS_FOR_COUNT: u32 = 5_000;
 
 /// A recurrence rule together with the start it belongs to.
 #[derive(Debug, Clone)]
@@ -125,9 +129,14 @@ impl Default for Budget {
 }
 
 impl Budget {
-    fn spend(&mut self) -> Result<(), OutOfSteps> {
-        self.steps = self.steps.checked_sub(1).ok_or(OutOfSteps)?;
+    /// Takes so many steps for work that is done at once.
+    pub fn charge(&mut self, steps: u32) -> Result<(), OutOfSteps> {
+        self.steps = self.steps.checked_sub(steps).ok_or(OutOfSteps)?;
         Ok(())
+    }
+
+    fn spend(&mut self) -> Result<(), OutOfSteps> {
+        self.charge(1)
     }
 }
 
@@ -139,12 +148,60 @@ pub struct OutOfSteps;
 impl Rule {
     /// Reads the value of an RRULE property, from its raw text. Returns what was read leniently as warnings.
     pub fn parse(text: &str, start: &Start) -> Result<(Self, Vec<String>), RuleError> {
-        text::parse(text, start)
+        Self::parse_within(text, start, &mut Budget::default())
+    }
+
+    /// As [`Rule::parse`], where many rules share what counting to COUNT may cost. A rule for which nothing is left counts
+    /// whenever it is asked.
+    pub fn parse_within(
+        text: &str,
+        start: &Start,
+        budget: &mut Budget,
+    ) -> Result<(Self, Vec<String>), RuleError> {
+        let (mut rule, warnings) = text::parse(text, start)?;
+        rule.settle_count(budget);
+        Ok((rule, warnings))
+    }
+
+    /// Turns COUNT into the time of the last instance, where that is found soon enough.
+    fn settle_count(&mut self, budget: &mut Budget) {
+        let Some(count) = self.count else { return };
+        let allowed = budget.steps.min(STEPS_FOR_COUNT);
+        let mut own = Budget { steps: allowed };
+        let found = self.nth(count, &mut own);
+        budget.steps -= allowed - own.steps;
+        if let Ok(last) = found {
+            self.count = None;
+            self.end = self.end.min(last.unwrap_or(self.end));
+        }
     }
 
     /// The unit of the rule's periods.
     pub fn frequency(&self) -> Frequency {
         self.frequency
+    }
+
+    /// How close two instances can be at the least, by minutes and hours; what is a day or more counts as a day.
+    pub fn shortest_gap(&self) -> TimeDelta {
+        let interval = self.interval.min(1440);
+        if self.frequency == Frequency::Secondly || self.seconds.len() > 1 {
+            return TimeDelta::seconds(1);
+        }
+        match self.minutes.closest_within(60) {
+            None => return TimeDelta::minutes(interval),
+            Some(60) => {}
+            Some(minutes) => return TimeDelta::minutes(i64::from(minutes)),
+        }
+        match (self.hours.closest_within(24), self.frequency) {
+            (None, Frequency::Hourly) => TimeDelta::hours(interval.min(24)),
+            (None, _) => TimeDelta::hours(1),
+            (Some(hours), _) => TimeDelta::hours(i64::from(hours)),
+        }
+    }
+
+    /// The second of the minute at which its instances lie, the first of them if there are several.
+    pub fn second(&self) -> Option<u32> {
+        self.seconds.nth(0)
     }
 
     /// Whether COUNT or UNTIL ends the rule.
@@ -173,8 +230,13 @@ impl Rule {
         budget: &mut Budget,
     ) -> Result<Option<NaiveDateTime>, OutOfSteps> {
         let mut period = self.next_in_phase(self.period_of(from));
+        let mut empty = 0;
         while let Some(number) = self.next_period(period, budget)? {
             let set = self.set(number, budget)?;
+            empty = if set.len() == 0 { empty + 1 } else { 0 };
+            if empty >= self.cycle() {
+                return Ok(None);
+            }
             for index in set.position(from)..set.len() {
                 match set.get(index) {
                     Some(instance) if instance > self.end => return Ok(None),
@@ -213,6 +275,21 @@ impl Rule {
             return Ok(Some(self.start));
         }
         let mut period = self.first_period;
+        if self.is_even() {
+            // All periods behind the first have as many as the next one: all but the last are passed over at once.
+            let second = self.next_in_phase(period + 1);
+            let first = self.set(period, budget)?;
+            let in_first = (first.len() - first.position(self.start)) as u64;
+            let in_each = self.set(second, budget)?.len() as u64;
+            if left > in_first && in_each > 0 {
+                let passed = (left - in_first - 1) / in_each;
+                left -= in_first + passed * in_each;
+                let passed = i64::try_from(passed).unwrap_or(i64::MAX);
+                period = second.saturating_add(passed.saturating_mul(self.interval));
+                let set = self.set(period, budget)?;
+                return Ok(usize::try_from(left - 1).ok().and_then(|index| set.get(index)));
+            }
+        }
         while let Some(number) = self.next_period(period, budget)? {
             let set = self.set(number, budget)?;
             let first = set.position(self.start);

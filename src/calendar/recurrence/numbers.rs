@@ -30,7 +30,7 @@ impl Numbers {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0 == [0; 6]
+        self.0.iter().fold(0, |all, word| all | word) == 0
     }
 
     pub(super) fn len(&self) -> usize {
@@ -51,6 +51,16 @@ impl Numbers {
             word = *self.0.get(index as usize)?;
         }
         Some(index * 64 + word.trailing_zeros())
+    }
+
+    /// The least distance of two of them on a dial of `size`; the whole round for a single one.
+    pub(super) fn closest_within(&self, size: u32) -> Option<u32> {
+        let first = self.nth(0)?;
+        let following = self.iter().skip(1).chain([first + size]);
+        self.iter()
+            .zip(following)
+            .map(|(number, next)| next - number)
+            .min()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
@@ -85,6 +95,10 @@ impl Positions {
 
     pub(super) fn is_empty(&self) -> bool {
         self.from_start.is_empty() && self.from_end.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.from_start.len() + self.from_end.len()
     }
 
     /// Whether the place `number`, from 1, of a row of `length` is among them.

@@ -16,6 +16,12 @@ use crate::calendar::recurrence::set::Times;
 
 const DAY: i64 = 86_400;
 
+/// What it costs in steps to look at the days of a month.
+const MONTH: u32 = 4;
+
+/// So many positions of BYSETPOS cost a step for each period.
+const POSITIONS: u32 = 8;
+
 /// The days from Monday 29 December 1969 to 1 January 1970.
 const DAYS_FROM_MONDAY: i64 = 3;
 
@@ -141,6 +147,35 @@ impl Rule {
         Some(opening)
     }
 
+    /// So many periods in a row without a candidate mean that none has any: a set is made of its days alone, which
+    /// repeat after 400 years, and the parts of a day are as many each day.
+    pub(super) fn cycle(&self) -> i64 {
+        let periods = match self.frequency {
+            Frequency::Yearly => 400,
+            Frequency::Monthly => 4_800,
+            Frequency::Weekly => 20_871,
+            Frequency::Daily | Frequency::Hourly | Frequency::Minutely | Frequency::Secondly => 1,
+        };
+        periods / greatest_divisor(periods, self.interval)
+    }
+
+    /// Whether nothing makes one period differ from another, so that all have as many candidates.
+    pub(super) fn is_even(&self) -> bool {
+        let days = &self.days;
+        let is_open = days.months.is_empty()
+            && days.week_numbers.is_empty()
+            && days.year_days.is_empty()
+            && days.month_days.is_empty();
+        let limits_time =
+            |longest: Frequency, numbers: Numbers| self.frequency <= longest && !numbers.is_empty();
+        is_open
+            && self.frequency <= Frequency::Weekly
+            && (self.frequency == Frequency::Weekly || days.weekdays.is_empty())
+            && !limits_time(Frequency::Hourly, self.hours)
+            && !limits_time(Frequency::Minutely, self.minutes)
+            && !limits_time(Frequency::Secondly, self.seconds)
+    }
+
     /// The candidates of a period that [`Rule::next_period`] has let pass.
     pub(super) fn set(&self, period: i64, budget: &mut Budget) -> Result<PeriodSet, OutOfSteps> {
         let mut days = Vec::new();
@@ -152,15 +187,20 @@ impl Rule {
         let Some(opening) = self.opening(period) else {
             return Ok(PeriodSet::new(days, times, &self.set_positions));
         };
+        budget.charge(u32::try_from(self.set_positions.len()).unwrap_or(u32::MAX) / POSITIONS)?;
         match self.frequency {
             Frequency::Yearly => {
                 for month in (1..=12).filter(|month| self.days.months.admits(*month)) {
-                    budget.spend()?;
+                    budget.charge(MONTH)?;
                     days.extend(self.days.days_of_month(opening.year(), month));
                 }
             }
-            Frequency::Monthly => days = self.days.days_of_month(opening.year(), opening.month()),
+            Frequency::Monthly => {
+                budget.charge(MONTH)?;
+                days = self.days.days_of_month(opening.year(), opening.month());
+            }
             Frequency::Weekly => {
+                budget.spend()?;
                 days.extend(
                     opening
                         .date()
@@ -197,6 +237,14 @@ impl Rule {
     fn week_start_from_monday(&self) -> i64 {
         i64::from(self.days.week_start.num_days_from_monday())
     }
+}
+
+fn greatest_divisor(one: i64, other: i64) -> i64 {
+    let (mut greater, mut smaller) = (one, other);
+    while smaller != 0 {
+        (greater, smaller) = (smaller, greater % smaller);
+    }
+    greater
 }
 
 fn year_of(months: i64) -> Option<i32> {

@@ -319,6 +319,8 @@ fn lenient_readings_are_told() {
         ("FREQ=MINUTELY;BYSECOND=60", 1),
         ("FREQ=DAILY;COUNT=3;COUNT=2", 1),
         ("FREQ=YEARLY;RSCALE=GREGORIAN", 0),
+        ("RSCALE=GREGORIAN;FREQ=MONTHLY;SKIP=OMIT", 0),
+        ("RSCALE=GREGORIAN;FREQ=MONTHLY;SKIP=BACKWARD", 1),
         (" FREQ = DAILY ; COUNT = 2 ", 0),
         ("FREQ=MONTHLY;WKST=SU;BYDAY=+1MO", 0),
     ];
@@ -448,11 +450,76 @@ fn rules_that_match_nothing_end() {
         "FREQ=YEARLY;BYMONTH=6;BYWEEKNO=53",
         "FREQ=MONTHLY;BYDAY=6MO",
         "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30;COUNT=3",
+        "FREQ=WEEKLY;BYMONTH=2;BYMONTHDAY=30",
+        "FREQ=WEEKLY;INTERVAL=97;BYDAY=MO;BYSETPOS=2",
+        "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=6",
+        "FREQ=DAILY;BYSETPOS=2",
+        "FREQ=MINUTELY;BYSECOND=1,2;BYSETPOS=3",
+        "FREQ=SECONDLY;BYSETPOS=2",
     ];
     for text in never {
         let (found, steps) = first_and_steps(&rule(text, "20260101T090000"), "20260101T000000");
         assert_eq!(found, Ok(None), "{text} after {steps} steps");
+        assert!(steps < 60_000, "{text}: {steps}");
     }
+}
+
+#[test]
+fn what_hardly_ever_happens_is_not_taken_for_never() {
+    let rare = rule(
+        "FREQ=YEARLY;INTERVAL=7;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO",
+        "19000101T090000",
+    );
+    let found = first_and_steps(&rare, "20260101T000000").0;
+    assert_eq!(found, Ok(Some(at("22080229T090000"))));
+    let leap_day = rule(
+        "FREQ=YEARLY;INTERVAL=97;BYMONTH=2;BYMONTHDAY=29",
+        "20000229T090000",
+    );
+    let found = first_and_steps(&leap_day, "20260101T000000").0;
+    assert_eq!(found, Ok(Some(at("23880229T090000"))));
+}
+
+#[test]
+fn count_is_reckoned_where_all_periods_are_alike() {
+    // Of each: COUNT, what the last instance is by a walk, and that the walk was not made.
+    let even = [
+        "FREQ=WEEKLY;BYDAY=MO,WE,SU;INTERVAL=3;WKST=SU",
+        "FREQ=WEEKLY;BYDAY=TU,TH;BYHOUR=9,17",
+        "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=1,-1",
+        "FREQ=DAILY;BYHOUR=8,12,20;INTERVAL=2",
+        "FREQ=HOURLY;BYMINUTE=0,20,40;INTERVAL=5",
+        "FREQ=MINUTELY;BYSECOND=10,50;INTERVAL=7",
+        "FREQ=SECONDLY;INTERVAL=11",
+    ];
+    for text in even {
+        let walked = instances(&rule(text, "20260107T120000"), 60);
+        for count in [1, 2, 3, 4, 7, 31, 58] {
+            let counted = rule(&format!("{text};COUNT={count}"), "20260107T120000");
+            let with_start = usize::from(walked[0] != "20260107T120000");
+            assert_eq!(
+                instances(&counted, 60),
+                walked[..count - with_start],
+                "{text};COUNT={count}"
+            );
+        }
+        let long = rule(&format!("{text};COUNT=1000000"), "16010105T120000");
+        let (_, steps) = first_and_steps(&long, "20260101T000000");
+        assert!(steps < 20, "{text}: {steps}");
+    }
+    // A million weeks are more than there are; 20,000 end in 1984.
+    let far = rule("FREQ=WEEKLY;BYDAY=MO;COUNT=1000000", "16010101T090000");
+    assert!(
+        first_and_steps(&far, "20260101T000000")
+            .0
+            .is_ok_and(|it| it.is_some())
+    );
+    let ended = rule("FREQ=WEEKLY;BYDAY=MO;COUNT=20000", "16010101T090000");
+    assert_eq!(
+        first_and_steps(&ended, "19840416T090000").0,
+        Ok(Some(at("19840416T090000")))
+    );
+    assert_eq!(first_and_steps(&ended, "19840416T090001").0, Ok(None));
 }
 
 #[test]
@@ -461,8 +528,6 @@ fn hostile_rules_are_stopped_by_the_budget() {
         "FREQ=SECONDLY;INTERVAL=60;BYSECOND=30",
         "FREQ=SECONDLY;INTERVAL=86400;BYHOUR=3",
         "FREQ=MINUTELY;INTERVAL=1440;BYHOUR=3;BYSETPOS=2",
-        "FREQ=WEEKLY;BYMONTH=2;BYMONTHDAY=30",
-        "FREQ=DAILY;BYSETPOS=2",
     ];
     for text in hostile {
         let (found, steps) = first_and_steps(&rule(text, "20260101T090000"), "20260101T000000");

@@ -9,7 +9,6 @@ use chrono::TimeDelta;
 use chrono::Timelike;
 use chrono::Weekday;
 
-use crate::calendar::recurrence::Budget;
 use crate::calendar::recurrence::Frequency;
 use crate::calendar::recurrence::LAST_DAY;
 use crate::calendar::recurrence::Rule;
@@ -25,9 +24,6 @@ use crate::calendar::recurrence::values;
 use crate::calendar::recurrence::values::UntilText;
 use crate::calendar::recurrence::values::malformed;
 use crate::calendar::recurrence::values::quoted;
-
-/// How many steps may go into finding the instance that COUNT makes the last.
-const STEPS_FOR_COUNT: u32 = 5_000;
 
 /// Warnings beyond this number say nothing new.
 const MAX_WARNINGS: usize = 20;
@@ -79,6 +75,10 @@ pub(super) fn parse(text: &str, start: &Start) -> Result<(Rule, Vec<String>), Ru
 
 impl Parts {
     fn read(&mut self, name: &str, value: &str) -> Result<(), RuleError> {
+        if name.eq_ignore_ascii_case("SKIP") {
+            self.warn_of_skip(value);
+            return Ok(());
+        }
         let Some(name) = NAMES.into_iter().find(|known| known.eq_ignore_ascii_case(name)) else {
             self.warn(format!(
                 "the unknown part `{}` of the rule is ignored",
@@ -95,6 +95,16 @@ impl Parts {
             return Ok(());
         }
         self.set(name, &value.to_ascii_uppercase())
+    }
+
+    /// Days that a month does not have are left out, as RFC 5545 has it; another SKIP (RFC 7529 section 4.1) moves them.
+    fn warn_of_skip(&mut self, value: &str) {
+        if !value.eq_ignore_ascii_case("OMIT") {
+            self.warn(format!(
+                "SKIP={} of the rule is not followed: dates that do not exist are left out",
+                quoted(value)
+            ));
+        }
     }
 
     fn set(&mut self, name: &'static str, value: &str) -> Result<(), RuleError> {
@@ -189,7 +199,6 @@ impl Parts {
             first_period: 0,
         };
         rule.first_period = rule.period_of(local);
-        self.settle_count(&mut rule);
         rule
     }
 
@@ -260,39 +269,10 @@ impl Parts {
                 weekdays.every.insert(weekday);
             } else {
                 weekdays.numbered[weekday as usize].insert(*number);
+                weekdays.are_numbered = true;
             }
         }
         weekdays
-    }
-
-    /// Turns COUNT into the time of the last instance, where that is found soon enough.
-    fn settle_count(&self, rule: &mut Rule) {
-        let Some(count) = rule.count else { return };
-        let last = if let Some(step) = self.step(rule) {
-            after_steps(rule.start, step, count)
-        } else {
-            let mut budget = Budget {
-                steps: STEPS_FOR_COUNT,
-            };
-            let Ok(last) = rule.nth(count, &mut budget) else {
-                return;
-            };
-            last
-        };
-        rule.count = None;
-        rule.end = rule.end.min(last.unwrap_or(rule.end));
-    }
-
-    /// The seconds from one instance to the next, where they are always the same.
-    fn step(&self, rule: &Rule) -> Option<i64> {
-        if self.seen.iter().any(|name| name.starts_with("BY")) {
-            return None;
-        }
-        let seconds = match rule.frequency {
-            Frequency::Weekly => 7 * 86_400,
-            shorter => shorter.seconds()?,
-        };
-        seconds.checked_mul(rule.interval)
     }
 }
 
@@ -338,10 +318,4 @@ impl Until {
             }
         }
     }
-}
-
-/// The time of instance number `count` of a series of equal steps.
-fn after_steps(start: NaiveDateTime, step: i64, count: u64) -> Option<NaiveDateTime> {
-    let steps = i64::try_from(count - 1).ok()?;
-    start.checked_add_signed(TimeDelta::try_seconds(steps.checked_mul(step)?)?)
 }

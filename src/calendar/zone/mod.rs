@@ -22,6 +22,7 @@ use chrono::NaiveDateTime;
 use chrono::Offset;
 use chrono::Utc;
 
+use crate::calendar::recurrence::Budget;
 use crate::calendar::zone::data::IanaRules;
 use crate::calendar::zone::table::Table;
 
@@ -75,9 +76,10 @@ impl Zone {
     }
 
     /// The zone that the observances of a VTIMEZONE describe (RFC 5545 section 3.6.5), good for 1970 to 2100. `None` if
-    /// they describe none: there are no observances, or one has a rule or an offset that cannot be understood.
-    pub fn custom(name: &str, observances: &[Observance]) -> Option<Self> {
-        let table = Table::of(observances)?;
+    /// they describe none: there are no observances, one has a rule or an offset that cannot be understood, or they change
+    /// the clock more often than any zone, or than `budget` allows.
+    pub fn custom(name: &str, observances: &[Observance], budget: &mut Budget) -> Option<Self> {
+        let table = Table::of(observances, budget)?;
         Some(Self {
             name: name.into(),
             rules: Rules::Custom(Arc::new(table)),

@@ -19,6 +19,9 @@ use crate::calendar::zone::fixed_offset;
 const FIRST_YEAR: i32 = 1967;
 const LAST_YEAR: i32 = 2100;
 
+/// No zone changes its clock as often. Each local time is compared with the changes of some days.
+const MOST_ONSETS: usize = 2_000;
+
 /// A day in seconds: more than any offset.
 const DAY: i64 = 86_400;
 
@@ -47,7 +50,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn of(observances: &[Observance]) -> Option<Self> {
+    pub(super) fn of(observances: &[Observance], budget: &mut Budget) -> Option<Self> {
         let is_offset = |seconds: i32| seconds.abs() <= MAX_OFFSET;
         if !observances
             .iter()
@@ -55,16 +58,18 @@ impl Table {
         {
             return None;
         }
-        let mut budget = Budget::default();
         let mut onsets = Vec::new();
         for part in observances {
-            for onset in part.onsets(&mut budget)? {
+            for onset in part.onsets(budget)? {
                 onsets.push((
                     utc_seconds(onset, part.offset_from),
                     part.offset_to,
                     part.offset_from,
                 ));
             }
+        }
+        if onsets.len() > MOST_ONSETS {
+            return None;
         }
         onsets.sort_unstable();
         let before = onsets.first()?.2;
@@ -120,7 +125,7 @@ impl Observance {
                 is_date: false,
                 zone: Zone::fixed(self.offset_from),
             };
-            let (rule, _) = Rule::parse(text, &start).ok()?;
+            let (rule, _) = Rule::parse_within(text, &start, budget).ok()?;
             let before = onsets.len();
             onsets_of_rule(&rule, first_of_year(FIRST_YEAR)?, budget, &mut onsets)?;
             if onsets.len() == before && rule.is_finite() {

@@ -51,7 +51,7 @@ fn central_europe() -> Zone {
         ),
         observance("1601-01-01 02:00", 60, 120, &["FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3"]),
     ];
-    Zone::custom("Customized Time Zone", &parts).expect("both parts can be followed")
+    Zone::custom("Customized Time Zone", &parts, &mut Budget::default()).expect("both parts can be followed")
 }
 
 #[test]
@@ -268,7 +268,8 @@ fn the_rules_of_a_file_are_followed() {
             &["FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU"],
         ),
     ];
-    let zone = Zone::custom("Custom Zone 17", &parts).expect("both parts can be followed");
+    let zone =
+        Zone::custom("Custom Zone 17", &parts, &mut Budget::default()).expect("both parts can be followed");
     assert_eq!(zone.name(), "Custom Zone 17");
     let nine = |day: &str| zone.to_utc(local(&format!("{day} 09:00")));
     assert_eq!(nine("2026-10-23"), utc("2026-10-23 03:30"));
@@ -323,7 +324,7 @@ fn a_rule_of_a_file_ends_with_its_until() {
         ),
     ];
     let (custom, new_york) = (
-        Zone::custom("x", &parts).expect("it is a zone"),
+        Zone::custom("x", &parts, &mut Budget::default()).expect("it is a zone"),
         iana("America/New_York"),
     );
     let mut at = utc("1988-01-01 00:00");
@@ -349,7 +350,7 @@ fn an_observance_that_ended_long_ago_still_holds() {
             &["FREQ=YEARLY;BYMONTH=7;UNTIL=19490701T000000Z"],
         ),
     ];
-    let zone = Zone::custom("x", &parts).expect("it is a zone");
+    let zone = Zone::custom("x", &parts, &mut Budget::default()).expect("it is a zone");
     assert_eq!(zone.to_utc(local("2026-06-01 12:00")), utc("2026-06-01 11:00"));
 }
 
@@ -357,8 +358,12 @@ fn an_observance_that_ended_long_ago_still_holds() {
 fn further_onsets_by_rdate_count() {
     let mut summer = observance("2025-04-01 00:00", 0, 60, &[]);
     summer.rdates.push(local("2026-05-01 00:00"));
-    let zone =
-        Zone::custom("x", &[summer, observance("2025-09-01 00:00", 60, 0, &[])]).expect("it is a zone");
+    let zone = Zone::custom(
+        "x",
+        &[summer, observance("2025-09-01 00:00", 60, 0, &[])],
+        &mut Budget::default(),
+    )
+    .expect("it is a zone");
     assert_eq!(
         zone.to_utc(local("2025-01-01 12:00")),
         utc("2025-01-01 12:00"),
@@ -371,17 +376,50 @@ fn further_onsets_by_rdate_count() {
 
 #[test]
 fn a_vtimezone_that_cannot_be_followed_is_no_zone() {
-    assert!(Zone::custom("x", &[]).is_none());
-    assert!(Zone::custom("x", &[observance("2025-01-01 00:00", 0, 1440, &[])]).is_none());
-    assert!(Zone::custom("x", &[observance("2025-01-01 00:00", 0, i32::MIN / 60, &[])]).is_none());
-    assert!(Zone::custom("x", &[observance("2025-01-01 00:00", 0, 60, &["FREQ=NEVER"])]).is_none());
+    assert!(Zone::custom("x", &[], &mut Budget::default()).is_none());
+    assert!(
+        Zone::custom(
+            "x",
+            &[observance("2025-01-01 00:00", 0, 1440, &[])],
+            &mut Budget::default()
+        )
+        .is_none()
+    );
+    assert!(
+        Zone::custom(
+            "x",
+            &[observance("2025-01-01 00:00", 0, i32::MIN / 60, &[])],
+            &mut Budget::default()
+        )
+        .is_none()
+    );
+    assert!(
+        Zone::custom(
+            "x",
+            &[observance("2025-01-01 00:00", 0, 60, &["FREQ=NEVER"])],
+            &mut Budget::default()
+        )
+        .is_none()
+    );
     // More onsets than any government could decree.
-    assert!(Zone::custom("x", &[observance("1970-01-01 00:00", 0, 60, &["FREQ=SECONDLY"])]).is_none());
+    assert!(
+        Zone::custom(
+            "x",
+            &[observance("1970-01-01 00:00", 0, 60, &["FREQ=SECONDLY"])],
+            &mut Budget::default()
+        )
+        .is_none()
+    );
 }
 
 #[test]
 fn a_single_observance_is_a_fixed_offset() {
-    let zone = Zone::custom("Lagos", &[observance("1970-01-01 00:00", 60, 60, &[])]).expect("it is a zone");
+    let zone = Zone::custom(
+        "Lagos",
+        &[observance("1970-01-01 00:00", 60, 60, &[])],
+        &mut Budget::default(),
+    )
+    .expect("it is a zone");
     assert_eq!(zone.to_utc(local("2026-06-01 12:00")), utc("2026-06-01 11:00"));
     assert_eq!(zone.to_utc(local("1950-06-01 12:00")), utc("1950-06-01 11:00"));
 }

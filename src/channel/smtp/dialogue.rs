@@ -108,7 +108,8 @@ impl Dialogue {
         }
     }
 
-    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Sends bytes as they are.
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes).await?;
         self.stream.get_mut().flush().await
     }

@@ -198,7 +198,8 @@ impl Relay {
         }
         let mut connection = self.connection(steps).await?;
         let mut begun = connection.begin(steps, letter).await;
-        if begun.is_err() && connection.transactions > 0 {
+        let is_old = connection.transactions > 0;
+        if is_old && begun.as_ref().is_err_and(|failure| failure.stage == Stage::Mail) {
             // It may have died of age, or have had enough of us: that says nothing about the relay or the message.
             drop(connection);
             connection = self.open(steps).await?;
@@ -240,7 +241,8 @@ impl Relay {
     }
 
     async fn release(&self, mut connection: Connection, failure: Option<&Failure>) {
-        if failure.is_some_and(|failure| !failure.leaves_dialogue_in_step()) {
+        let is_lost = failure.is_some_and(|failure| !failure.leaves_dialogue_in_step());
+        if is_lost || connection.is_out_of_step {
             return;
         }
         connection.transactions += 1;

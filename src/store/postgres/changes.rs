@@ -111,10 +111,10 @@ impl Following {
             None => None,
         };
         let acceptance = terms.editor.accept(stored, change);
-        if acceptance != Acceptance::Apply {
+        let Some(change) = decided::taken(&acceptance, change) else {
             return Ok(decided::answer(acceptance));
-        }
-        let after = self.after(stored, change);
+        };
+        let after = self.after(stored, &change);
         // The tombstone of what was never seen has no UID and so no group.
         let uids = stored.map(|copy| copy.uid.clone()).into_iter();
         let uids = uids.chain([after.uid.clone()]).filter(|uid| !uid.is_empty());
@@ -133,7 +133,7 @@ impl Following {
     fn after(&self, stored: Option<&EventCopy>, change: &Change) -> EventCopy {
         let at = change.at.clone();
         match &change.body {
-            ChangeBody::Put { uid, ics } => EventCopy {
+            ChangeBody::Put { uid, ics } | ChangeBody::Message { uid, ics } => EventCopy {
                 at,
                 uid: uid.clone(),
                 version: change.version.clone(),

@@ -23,6 +23,7 @@ use crate::store::judged::Owed;
 use crate::store::judged::Surroundings;
 use crate::store::judged::group_of;
 use crate::store::judged::triggers;
+use crate::store::postgres::addressees;
 use crate::store::postgres::claims;
 use crate::store::postgres::columns::Places;
 use crate::store::postgres::columns::Wishes;
@@ -169,6 +170,7 @@ async fn surroundings(
         owners: groups::owners(conn, triggers().map(|trigger| &trigger.wish.owner)).await?,
         copies: judged::shared(groups::copies(conn, &keys).await?),
         handed_over: judged::shared(groups::handed_over(conn, &since).await?),
+        addressees: addressees::addressees(conn, owed).await?,
     })
 }
 

@@ -15,6 +15,7 @@ mod tables;
 #[macro_use]
 mod transaction;
 
+mod addressees;
 mod changes;
 mod claims;
 mod columns;

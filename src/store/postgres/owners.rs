@@ -13,6 +13,7 @@ use crate::store::PlanMark;
 use crate::store::Replaced;
 use crate::store::StoreError;
 use crate::store::row;
+use crate::store::row::json;
 use crate::store::row::list;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
@@ -24,14 +25,14 @@ pub async fn put(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> 
     let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
     let row = sqlx::query(
         "-- put_owner
-         INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, changed_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+         INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
          ON CONFLICT (id) DO UPDATE SET
              email = excluded.email, addresses = excluded.addresses, phone = excluded.phone,
              time_zone = excluded.time_zone, locale = excluded.locale, enabled = excluded.enabled,
-             muted = excluded.muted, changed_at = excluded.changed_at,
-             plan_asked = owner.plan_asked + ((owner.time_zone, owner.email, owner.addresses)
-                 IS DISTINCT FROM (excluded.time_zone, excluded.email, excluded.addresses))::int
+             muted = excluded.muted, preferences = excluded.preferences, changed_at = excluded.changed_at,
+             plan_asked = owner.plan_asked + ((owner.time_zone, owner.email, owner.addresses, owner.preferences)
+                 IS DISTINCT FROM (excluded.time_zone, excluded.email, excluded.addresses, excluded.preferences))::int
          RETURNING plan_asked, plan_done < plan_asked AS to_plan",
     )
     .bind(&owner.id.0)
@@ -42,6 +43,7 @@ pub async fn put(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> 
     .bind(&owner.locale)
     .bind(owner.enabled)
     .bind(list(&muted))
+    .bind(json(&owner.preferences))
     .bind(now)
     .fetch_one(conn)
     .await?;

@@ -4,7 +4,7 @@
 /// The columns that are read of a table, under the one alias that it has in every statement that lists them.
 macro_rules! columns {
     (owner) => {
-        "o.id, o.email, o.addresses, o.phone, o.time_zone, o.locale, o.enabled, o.muted"
+        "o.id, o.email, o.addresses, o.phone, o.time_zone, o.locale, o.enabled, o.muted, o.preferences"
     };
     (event) => {
         "e.row_id, e.source, e.key, e.owner, e.uid, e.version, e.deleted_at, e.quarantine, e.changed_at, e.ics"

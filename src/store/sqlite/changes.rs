@@ -156,11 +156,11 @@ async fn apply(
 ) -> Result<(Acceptance, BTreeSet<GroupKey>), StoreError> {
     let stored = stored(conn, &change.at).await?;
     let acceptance = editor.accept(stored.as_ref(), change);
-    if acceptance != Acceptance::Apply {
+    let Some(change) = decided::taken(&acceptance, change) else {
         return Ok((acceptance, BTreeSet::new()));
-    }
+    };
     let after = match &change.body {
-        ChangeBody::Put { uid, .. } => Some(uid.clone()),
+        ChangeBody::Put { uid, .. } | ChangeBody::Message { uid, .. } => Some(uid.clone()),
         ChangeBody::Delete => None,
     };
     // The tombstone of what was never seen has no UID and so no group.
@@ -174,8 +174,10 @@ async fn apply(
         return Err(group::again(complaint));
     }
     match &change.body {
-        ChangeBody::Put { uid, ics } => put(conn, change, (uid, ics), now).await?,
-        ChangeBody::Delete => bury(conn, change, now).await?,
+        ChangeBody::Put { uid, ics } | ChangeBody::Message { uid, ics } => {
+            put(conn, &change, (uid, ics), now).await?;
+        }
+        ChangeBody::Delete => bury(conn, &change, now).await?,
     }
     Ok((acceptance, keys))
 }

@@ -28,6 +28,7 @@ use crate::store::judged::triggers;
 use crate::store::row;
 use crate::store::row::list;
 use crate::store::row::millis;
+use crate::store::sqlite::addressees;
 use crate::store::sqlite::claims;
 use crate::store::sqlite::edits;
 use crate::store::sqlite::groups;
@@ -154,6 +155,7 @@ async fn surroundings(
         owners: groups::owners(conn, triggers().map(|trigger| &trigger.wish.owner)).await?,
         copies: judged::shared(groups::copies(conn, &keys).await?),
         handed_over: judged::shared(groups::handed_over(conn, &since).await?),
+        addressees: addressees::addressees(conn, owed).await?,
     })
 }
 

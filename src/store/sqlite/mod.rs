@@ -8,6 +8,7 @@
 //! A crash loses what was not committed, which is what nobody was told. A crash in the middle of a migration leaves the
 //! schema before it: each migration is one transaction together with the note that it was done.
 
+mod addressees;
 mod changes;
 mod claims;
 mod edits;

@@ -10,6 +10,7 @@ use crate::store::PlanMark;
 use crate::store::Replaced;
 use crate::store::StoreError;
 use crate::store::row;
+use crate::store::row::json;
 use crate::store::row::list;
 use crate::store::row::millis;
 use crate::trigger::ChannelKind;
@@ -25,14 +26,14 @@ pub async fn put(
     let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
     let row = sqlx::query(
         "-- put_owner
-         INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, changed_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+         INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
          ON CONFLICT (id) DO UPDATE SET
              email = excluded.email, addresses = excluded.addresses, phone = excluded.phone,
              time_zone = excluded.time_zone, locale = excluded.locale, enabled = excluded.enabled,
-             muted = excluded.muted, changed_at = excluded.changed_at,
-             plan_asked = plan_asked + ((time_zone, email, addresses)
-                 IS NOT (excluded.time_zone, excluded.email, excluded.addresses))
+             muted = excluded.muted, preferences = excluded.preferences, changed_at = excluded.changed_at,
+             plan_asked = plan_asked + ((time_zone, email, addresses, preferences)
+                 IS NOT (excluded.time_zone, excluded.email, excluded.addresses, excluded.preferences))
          RETURNING plan_asked, plan_done < plan_asked AS to_plan",
     )
     .bind(&owner.id.0)
@@ -43,6 +44,7 @@ pub async fn put(
     .bind(&owner.locale)
     .bind(owner.enabled)
     .bind(list(&muted))
+    .bind(json(&owner.preferences))
     .bind(millis(now))
     .fetch_one(conn)
     .await?;

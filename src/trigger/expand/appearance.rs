@@ -37,11 +37,11 @@ pub(super) fn of(series: &Series<'_>, person: &Person, occurrence: DateTime<Utc>
 
 /// The slot at exactly this instant. DTSTART has one even where EXDATE removes it: absolute triggers belong to it.
 fn slot(series: &Series<'_>, occurrence: DateTime<Utc>) -> Option<Slot> {
-    let base = series.base.as_ref()?;
     let listed = series.listed.iter().find(|slot| slot.at.instant == occurrence);
     if let Some(listed) = listed {
         return Some(listed.clone());
     }
+    let base = series.base.as_ref()?;
     if base.instant == occurrence {
         let at = base.clone();
         return Some(Slot { at, end: None });

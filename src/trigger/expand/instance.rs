@@ -21,12 +21,14 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Start and end as instants; each stands for the other where it is missing.
+    /// Start and end as instants; each stands for the other where it is missing. At the end of the years that are known
+    /// the two are cut, each in its own zone, so that the end may seem to be first.
     pub(super) fn bounds(&self) -> (DateTime<Utc>, DateTime<Utc>) {
         let start = self.start.as_ref().or(self.end.as_ref());
         let end = self.end.as_ref().or(self.start.as_ref());
         let instant = |anchor: Option<&Anchor>| anchor.map_or(self.occurrence, |anchor| anchor.instant);
-        (instant(start), instant(end))
+        let starts_at = instant(start);
+        (starts_at, instant(end).max(starts_at))
     }
 
     pub(super) fn new(

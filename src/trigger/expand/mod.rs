@@ -37,6 +37,19 @@ pub struct Person {
     pub zone: Zone,
     /// Their addresses, without `mailto:`; their own ATTENDEE is found by any of them.
     pub addresses: Vec<String>,
+    /// What alarms mean where the standards leave a choice.
+    pub choices: Choices,
+}
+
+/// What alarms mean where the standards leave a choice; nothing of it is chosen by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// What the person declined has its alarms all the same.
+    pub with_declined: bool,
+    /// So has what the person delegated to somebody else.
+    pub with_delegated: bool,
+    /// A task that has no DTSTART starts when it is due, for alarms that are related to its start.
+    pub due_is_start: bool,
 }
 
 /// An alarm of an event, merged over master and overrides by its identity.
@@ -93,7 +106,7 @@ pub struct GaveUp(pub String);
 
 /// The alarms of an event that can fire for this person, each once, and those that will not, with the reason.
 pub fn alarms(event: &Event, person: &Person) -> (Vec<EventAlarm>, Vec<Refusal>) {
-    let series = match Series::new(event, &person.zone) {
+    let series = match Series::new(event, person) {
         Ok(series) => series,
         Err(GaveUp(reason)) => return (Vec::new(), vec![Refusal::of_event(reason)]),
     };
@@ -148,7 +161,7 @@ pub fn next(
     after: &Place,
     budget: &mut Budget,
 ) -> Result<Option<Firing>, GaveUp> {
-    let series = Series::new(event, &person.zone)?;
+    let series = Series::new(event, person)?;
     let voices = voices::all(&series, person);
     let heard: Vec<&Voice<'_>> = voices
         .iter()
@@ -167,7 +180,7 @@ pub fn next(
 
 /// Where an alarm that was refused would fire next after `after`, were it not refused; none where that has no meaning.
 pub fn silenced(event: &Event, person: &Person, refusal: &Refusal, after: &Place) -> Option<Place> {
-    let series = Series::new(event, &person.zone).ok()?;
+    let series = Series::new(event, person).ok()?;
     let voices = voices::all(&series, person);
     let meant: Vec<&Voice<'_>> = voices
         .iter()
@@ -216,6 +229,6 @@ pub fn owed(
 /// What the occurrence named by its RECURRENCE-ID instant looks like to this person. None where there is no such
 /// occurrence, or where it is cancelled.
 pub fn occurrence(event: &Event, person: &Person, occurrence: DateTime<Utc>) -> Option<Occurrence> {
-    let series = Series::new(event, &person.zone).ok()?;
+    let series = Series::new(event, person).ok()?;
     appearance::of(&series, person, occurrence)
 }

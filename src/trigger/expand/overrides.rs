@@ -33,7 +33,7 @@ pub(super) fn sorted<'a>(
         let Some(id) = &component.recurrence_id else {
             continue;
         };
-        let at = named(id, base, zone);
+        let at = id.slot(base, zone);
         let map = if component.is_this_and_future {
             &mut futures
         } else {
@@ -45,20 +45,6 @@ pub(super) fn sorted<'a>(
         }
     }
     (singles, futures)
-}
-
-/// The slot that a RECURRENCE-ID names: by its instant, in whatever zone it is written; by its day where one side is a
-/// DATE; on the clock of DTSTART where it has no zone and DTSTART has.
-fn named(id: &Moment, base: Option<&Moment>, zone: &Zone) -> Anchor {
-    let Some(base) = base else { return id.anchor(zone) };
-    let own = base.zone.as_ref().unwrap_or(zone);
-    if base.is_date != id.is_date {
-        return Anchor::at_local(id.local.date().and_time(base.local.time()), own);
-    }
-    match &id.zone {
-        Some(zone) if zone != own => Anchor::at_instant(id.instant(zone), own),
-        _ => Anchor::at_local(id.local, own),
-    }
 }
 
 /// From where the overridden instance was to where it is now, on the wall clock of the override's zone.

@@ -23,6 +23,7 @@ use crate::calendar::recurrence::Rule;
 use crate::calendar::recurrence::Start;
 use crate::calendar::zone::Zone;
 use crate::trigger::expand::GaveUp;
+use crate::trigger::expand::Person;
 use crate::trigger::expand::instance::Instance;
 use crate::trigger::expand::instance::Length;
 use crate::trigger::expand::overrides::ByRecurrenceId;
@@ -73,6 +74,8 @@ impl Segment<'_> {
 pub(super) struct Series<'a> {
     /// The person's zone.
     pub(super) zone: &'a Zone,
+    /// A task that has no DTSTART starts when it is due.
+    due_is_start: bool,
     /// DTSTART of the master.
     pub(super) base: Option<Anchor>,
     /// The rules of the master.
@@ -89,7 +92,8 @@ pub(super) struct Series<'a> {
 
 impl<'a> Series<'a> {
     /// Sorts out who speaks for what.
-    pub(super) fn new(event: &'a Event, zone: &'a Zone) -> Result<Self, GaveUp> {
+    pub(super) fn new(event: &'a Event, person: &'a Person) -> Result<Self, GaveUp> {
+        let zone = &person.zone;
         let components = event.components().iter();
         let (overrides, masters): (Vec<&Component>, Vec<&Component>) =
             components.partition(|component| component.recurrence_id.is_some());
@@ -99,6 +103,7 @@ impl<'a> Series<'a> {
         let removed = master.map_or_else(Removed::default, |master| Removed::of(master, zone));
         let mut series = Self {
             zone,
+            due_is_start: person.choices.due_is_start,
             base: base.map(|base| base.anchor(zone)),
             rules: master.map_or(Ok(Vec::new()), |master| rules(master, zone))?,
             listed: master.map_or_else(Vec::new, |master| listed(master, zone, &removed)),
@@ -145,14 +150,28 @@ impl<'a> Series<'a> {
                 PeriodEnd::After(span) => start.plus(*span),
             });
         let period = period.filter(|end| end.instant >= start.instant);
-        Instance::new(slot.at.instant, start, segment.component, &segment.length, period)
+        self.started(Instance::new(
+            slot.at.instant,
+            start,
+            segment.component,
+            &segment.length,
+            period,
+        ))
     }
 
     /// The instance of a single override.
     pub(super) fn single(&self, occurrence: DateTime<Utc>, component: &Component) -> Option<Instance> {
         let start = component.base()?.anchor(self.zone);
         let length = Length::of(component, self.zone);
-        Some(Instance::new(occurrence, start, component, &length, None))
+        Some(self.started(Instance::new(occurrence, start, component, &length, None)))
+    }
+
+    /// The instance with a start even where DTSTART is missing, if that is the choice.
+    fn started(&self, mut instance: Instance) -> Instance {
+        if self.due_is_start && instance.start.is_none() {
+            instance.start.clone_from(&instance.end);
+        }
+        instance
     }
 
     /// Where `segment` has the slot start: moved on the wall clock of its own zone.

@@ -72,7 +72,7 @@ impl<'a> Walk<'a> {
 
     fn find(&mut self, budget: &mut Budget) -> Result<(), OutOfSteps> {
         let Some(from) = self.next else { return Ok(()) };
-        budget.steps = budget.steps.checked_sub(SLOT).ok_or(OutOfSteps)?;
+        budget.charge(SLOT)?;
         let found = self.rule.first_from(from, budget)?;
         self.next = found.and_then(|local| local.checked_add_signed(TimeDelta::seconds(1)));
         let Some(local) = found else { return Ok(()) };

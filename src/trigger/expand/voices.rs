@@ -1,17 +1,21 @@
 //! Who asks for firings: each alarm of each component that speaks for some instance, and why some are not heard.
 
+use std::collections::BTreeSet;
 use std::collections::HashSet;
 
 use chrono::DateTime;
+use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::calendar::alarm::Alarm;
 use crate::calendar::alarm::AlarmTrigger;
 use crate::calendar::alarm::Related;
+use crate::calendar::alarm::SHORTEST_PAUSE;
 use crate::calendar::event::Component;
 use crate::calendar::event::End;
 use crate::calendar::event::Off;
 use crate::calendar::recurrence::Frequency;
+use crate::calendar::recurrence::Rule;
 use crate::trigger::AlarmIdentity;
 use crate::trigger::expand::Person;
 use crate::trigger::expand::Refusal;
@@ -120,23 +124,29 @@ fn refused(
     silence(component, person)
         .or_else(|| alarm.refused.clone())
         .or_else(|| match alarm.trigger {
-            AlarmTrigger::Relative { related, .. } => {
-                no_anchor(component, related).or_else(|| too_often(series, role))
-            }
+            AlarmTrigger::Relative { related, .. } => no_anchor(component, related)
+                .filter(|_| !stands_in(component, related, person))
+                .or_else(|| too_often(series, role, alarm)),
             AlarmTrigger::Absolute(_) => None,
         })
 }
 
-/// Why a component has no alarms for this person at all.
+/// Why a component has no alarms for this person at all: STATUS and METHOD (RFC 5545 section 3.8.1.11, RFC 5546 section
+/// 3.2.5), COMPLETED (RFC 5545 section 3.8.2.1), or the person's own PARTSTAT (RFC 5545 section 3.2.12).
 pub(super) fn silence(component: &Component, person: &Person) -> Option<String> {
     match component.off {
         Some(Off::Cancelled) => return Some("the event is cancelled".to_owned()),
         Some(Off::Completed) => return Some("the task is completed".to_owned()),
+        Some(Off::Message) => return Some("it is an answer or a question about an event".to_owned()),
         None => {}
     }
-    let attendee = component.attendee(&person.addresses)?;
-    let has_declined = attendee.status.as_deref() == Some("DECLINED");
-    has_declined.then(|| "the person's own PARTSTAT is DECLINED".to_owned())
+    let status = component.attendee(&person.addresses)?.status.as_deref()?;
+    let is_silent = match status {
+        "DECLINED" => !person.choices.with_declined,
+        "DELEGATED" => !person.choices.with_delegated,
+        _ => false,
+    };
+    is_silent.then(|| format!("the person's own PARTSTAT is {status}"))
 }
 
 /// A trigger whose anchor is missing means nothing, and is never guessed (RFC 5545 section 3.8.6.3).
@@ -158,25 +168,47 @@ fn no_anchor(component: &Component, related: Related) -> Option<String> {
     }
 }
 
+/// Whether DUE stands in for a DTSTART that is missing, since that is the choice.
+fn stands_in(component: &Component, related: Related, person: &Person) -> bool {
+    related == Related::Start && person.choices.due_is_start && component.base().is_some()
+}
+
 /// Alarms closer than a minute are nobody's wish.
-fn too_often(series: &Series<'_>, role: Role) -> Option<String> {
+fn too_often(series: &Series<'_>, role: Role, alarm: &Alarm) -> Option<String> {
     if matches!(role, Role::Single(_)) {
         return None;
     }
-    let is_secondly = series
-        .rules
-        .iter()
-        .any(|rule| rule.frequency() == Frequency::Secondly);
-    if is_secondly {
-        return Some("FREQ=SECONDLY would ring more than once a minute".to_owned());
+    let too_often = |what: &str| Some(format!("{what} would ring more than once a minute"));
+    let is_secondly = |rule: &Rule| rule.frequency() == Frequency::Secondly;
+    if series.rules.iter().any(is_secondly) {
+        return too_often("FREQ=SECONDLY");
     }
     let master = series.segments.iter().find(|segment| segment.from.is_none())?;
-    let seconds = master
-        .component
+    let mut rules = master.component.rules.iter();
+    if let Some(seconds) = rules.find_map(|rule| several_seconds(&rule.text)) {
+        return too_often(&format!("`{seconds}`"));
+    }
+    let frequent = series
         .rules
         .iter()
-        .find_map(|rule| several_seconds(&rule.text))?;
-    Some(format!("`{seconds}` would ring more than once a minute"))
+        .filter(|rule| rule.shortest_gap() < TimeDelta::hours(1));
+    let seconds: BTreeSet<u32> = frequent.filter_map(Rule::second).collect();
+    if seconds.len() > 1 {
+        return too_often("several RRULEs at different seconds");
+    }
+    let is_crowded = |rule: &Rule| is_crowded(rule, alarm);
+    if series.rules.iter().any(is_crowded) {
+        return too_often(&format!("REPEAT `{}` in a series as dense as this", alarm.repeat));
+    }
+    None
+}
+
+/// Whether so many instances repeat their alarm at the same time that it rings more than once a minute.
+fn is_crowded(rule: &Rule, alarm: &Alarm) -> bool {
+    let every = alarm.every.seconds_nominal();
+    let lasts = every.saturating_mul(i64::from(alarm.repeat));
+    let at_once = lasts / rule.shortest_gap().num_seconds().max(1) + 1;
+    alarm.repeat > 0 && at_once.saturating_mul(SHORTEST_PAUSE) > every
 }
 
 fn several_seconds(rule: &str) -> Option<String> {

@@ -81,7 +81,7 @@ async fn a_deleted_event_owes_nothing_and_is_gone() {
 }
 
 #[tokio::test]
-async fn deleting_without_an_owner_deletes_every_copy() {
+async fn m04_deleting_without_an_owner_deletes_every_copy() {
     let edge = Edge::with_anna().await;
     edge.put_json("/v1/owners/bert", &json!({ "email": "bert@example.org" }))
         .await;

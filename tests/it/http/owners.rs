@@ -15,7 +15,8 @@ async fn an_owner_is_created_replaced_and_read() {
     assert_eq!(created.status, 201);
     let expected = json!({
         "id": "anna", "email": "anna@example.org", "addresses": [], "phone": null, "time_zone": "UTC",
-        "locale": "en", "enabled": true, "muted": [],
+        "locale": "en", "enabled": true, "muted": [], "display": null, "routes": [], "defaults": {}, "sources": {},
+        "verified": [],
     });
     assert_eq!(created.json(), expected);
     let changed =

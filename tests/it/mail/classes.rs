@@ -21,6 +21,7 @@ use super::config;
 use super::letterhead;
 use super::message;
 use super::scripted::Act;
+use super::scripted::PIPELINING;
 use super::scripted::ScriptedRelay;
 use super::send;
 use super::within;
@@ -118,12 +119,18 @@ fn impatient(port: u16, point: &str, act: Act) -> Config {
 
 #[tokio::test]
 async fn every_stage_has_its_faults_and_every_fault_its_class() {
-    for (point, act, expected, part) in TABLE {
-        let relay = ScriptedRelay::that(point, act).await;
+    let ways = TABLE.into_iter().flat_map(|row| [(row, false), (row, true)]);
+    for ((point, act, expected, part), pipelines) in ways {
+        let relay = ScriptedRelay::start(move |_, at| match at {
+            _ if at == point => Some(act),
+            "EHLO" if pipelines => Some(PIPELINING),
+            _ => None,
+        })
+        .await;
         let report = send(&channel(impatient(relay.port, point, act))).await;
         let (found, text) = class(&report);
-        assert_eq!(found, expected, "{point} {act:?}: {text}");
-        assert!(text.contains(part), "{point} {act:?}: {text}");
+        assert_eq!(found, expected, "{point} {act:?} {pipelines}: {text}");
+        assert!(text.contains(part), "{point} {act:?} {pipelines}: {text}");
         assert!(!text.contains('@') && !text.contains("jo.doe"), "{text}");
     }
 }

@@ -29,6 +29,9 @@ pub enum Act {
     Close,
 }
 
+/// The answer to EHLO of a relay that takes several commands at once.
+pub const PIPELINING: Act = Act::Say("250-relay.test\r\n250-PIPELINING\r\n250 8BITMIME");
+
 /// What happens when: given the number of the connection, from 0, and the point (`GREETING`, a verb, or `DOT`).
 /// `None` is the usual reply.
 pub type Script = dyn Fn(usize, &str) -> Option<Act> + Send + Sync;
@@ -49,6 +52,8 @@ pub struct Seen {
     pub ended: usize,
     /// Commands, in order.
     pub commands: Vec<String>,
+    /// Commands that came together with the one before them.
+    pub at_once: usize,
     /// Messages whose final dot came, dots undone.
     pub messages: Vec<String>,
 }
@@ -170,11 +175,16 @@ impl Session {
     ) -> io::Result<Stop> {
         loop {
             let mut line = String::new();
+            let is_here = !stream.buffer().is_empty();
             if stream.read_line(&mut line).await? == 0 {
                 return Ok(Stop::Closed);
             }
             let line = line.trim_end().to_owned();
-            self.seen.lock().unwrap().commands.push(line.clone());
+            {
+                let mut seen = self.seen.lock().unwrap();
+                seen.commands.push(line.clone());
+                seen.at_once += usize::from(is_here);
+            }
             let verb = line.split([' ', ':']).next().unwrap_or_default().to_owned();
             let usual = match verb.as_str() {
                 "EHLO" if offers_tls => "250-relay.test\r\n250-STARTTLS\r\n250 8BITMIME",

@@ -62,7 +62,7 @@ contract! {
     every_outcome_with_a_hand_over_blocks_planning_again_and_no_other_does,
     what_becomes_of_a_trigger_planned_again_replaces_its_history,
     hand_overs_are_listed_an_hour_back_and_as_far_as_the_wishes_were_served,
-    two_copies_of_one_event_are_one_group_and_owe_one_trigger,
+    d03_two_copies_of_one_event_are_one_group_and_owe_one_trigger,
     groups_are_edited_again_page_by_page,
 }
 
@@ -542,7 +542,7 @@ async fn hand_overs_are_listed_an_hour_back_and_as_far_as_the_wishes_were_served
     assert_eq!(stage.group("e").await.expect("a group").handed_over, [old.id()]);
 }
 
-async fn two_copies_of_one_event_are_one_group_and_owe_one_trigger(base: &Base) {
+async fn d03_two_copies_of_one_event_are_one_group_and_owe_one_trigger(base: &Base) {
     let stage = Stage::on(base).await;
     let trigger = new("e", 10);
     let editor = Prepared::with("e", planning(std::slice::from_ref(&trigger)));

@@ -34,6 +34,7 @@ use crate::store::sms;
 
 contract! {
     an_owner_whose_zone_changed_is_to_be_planned_until_the_last_demand_is_met,
+    an_owner_who_wants_something_else_is_to_be_planned,
     an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own,
     a_node_that_starts_again_takes_over_at_once_what_it_held,
     another_node_takes_over_nothing,
@@ -190,6 +191,18 @@ async fn an_owner_whose_zone_changed_is_to_be_planned_until_the_last_demand_is_m
         .await
         .expect("it is noted");
     assert_eq!(to_plan().await, []);
+}
+
+async fn an_owner_who_wants_something_else_is_to_be_planned(base: &Base) {
+    let stage = Stage::on(base).await;
+    let mut changed = owner("ada");
+    changed.preferences.verified.clear();
+
+    let replaced = stage.store.put_owner(&changed).await.expect("it is stored");
+
+    assert!(replaced.to_plan.is_some());
+    let read = stage.store.owner(&changed.id).await.expect("it is read");
+    assert_eq!(read, Some(changed));
 }
 
 async fn an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own(base: &Base) {

@@ -57,9 +57,9 @@ fn rules_that_never_match_end_within_the_budget() {
 #[test]
 fn long_repeats_over_short_periods_end_within_the_budget() {
     for rule in [
-        "FREQ=MINUTELY",
-        "FREQ=MINUTELY;COUNT=1000000",
-        "FREQ=HOURLY",
+        "FREQ=MINUTELY;INTERVAL=101",
+        "FREQ=MINUTELY;INTERVAL=101;COUNT=1000000",
+        "FREQ=HOURLY;INTERVAL=2",
         "FREQ=DAILY",
     ] {
         let rule = format!("RRULE:{rule}");
@@ -95,6 +95,18 @@ fn the_ends_of_time_are_survived() {
             calendar.events.iter().for_each(|event| ask(event, &ALWAYS));
         }
     }
+}
+
+#[test]
+fn no_occurrence_ends_before_it_starts_even_at_the_end_of_time() {
+    let event = event(&vevent(&[
+        "DTSTART;TZID=America/New_York:99980906T004031",
+        "DURATION:PT1H",
+        &alarm("TRIGGER:-PT15M"),
+    ]));
+    let fired = fired(&event, &person(BERLIN), "2026-01-01T00:00", 9);
+    assert_eq!(fired.len(), 1);
+    assert!(fired[0].starts_at <= fired[0].ends_at, "{fired:?}");
 }
 
 #[test]

@@ -27,6 +27,22 @@ fn r02_an_absolute_snooze_in_front_hides_no_alarm() {
 }
 
 #[test]
+fn r03_an_endless_series_is_followed_one_firing_at_a_time() {
+    let event = event(&vevent(&[
+        "DTSTART:20261127T090000Z",
+        "RRULE:FREQ=DAILY",
+        &alarm("UID:a\nTRIGGER:PT0S"),
+    ]));
+    let identity = crate::trigger::AlarmIdentity("a".to_owned());
+    let mut budget = Budget { steps: 200 };
+    let after = Place::just_before(instant("2026-12-01T00:00"));
+    let next = expand::next(&event, &person(BERLIN), &identity, &after, &mut budget);
+    let firing = next.expect("it takes no more steps").expect("it goes on");
+    assert_eq!(firing.place.trigger_at, instant("2026-12-01T09:00"));
+    assert!(firing.has_more);
+}
+
+#[test]
 fn r07_r13_the_age_of_a_series_costs_nothing() {
     for rule in [
         "RRULE:FREQ=WEEKLY",
@@ -274,6 +290,40 @@ fn z10_a_series_over_a_change_loses_nothing() {
 }
 
 #[test]
+fn z12_a_time_that_a_change_skips_or_repeats_comes_once() {
+    for (start, expected) in [
+        // The clock goes from 02:00 to 03:00: the instant of 03:30.
+        (
+            "DTSTART;TZID=Europe/Berlin:20260328T023000",
+            ["2026-03-28T01:30", "2026-03-29T01:30", "2026-03-30T00:30"],
+        ),
+        // It goes from 03:00 back to 02:00: the first of both.
+        (
+            "DTSTART;TZID=Europe/Berlin:20261024T023000",
+            ["2026-10-24T00:30", "2026-10-25T00:30", "2026-10-26T01:30"],
+        ),
+    ] {
+        let event = event(&vevent(&[
+            start,
+            "RRULE:FREQ=DAILY;COUNT=3",
+            &alarm("TRIGGER:PT0S"),
+        ]));
+        assert_eq!(times(&event, "Asia/Tokyo", "2026-01-01T00:00", 9), expected);
+    }
+}
+
+#[test]
+fn z14_z15_the_zone_of_whoever_reads_does_not_move_a_zoned_event() {
+    let event = event(&vevent(&[
+        "DTSTART;TZID=Europe/Warsaw:20261201T100000",
+        &alarm("TRIGGER:-PT15M"),
+    ]));
+    for zone in ["UTC", "Europe/Warsaw", "America/New_York"] {
+        assert_eq!(times(&event, zone, "2026-01-01T00:00", 9), ["2026-12-01T08:45"]);
+    }
+}
+
+#[test]
 fn a01_a03_all_day_alarms_count_from_the_persons_midnight() {
     let event = event(&vevent(&[
         "DTSTART;VALUE=DATE:20261018",
@@ -348,6 +398,24 @@ fn tc_dates_without_a_rule_are_all_seen() {
         &alarm("TRIGGER:PT0S"),
     ]));
     assert_eq!(times(&event, BERLIN, "2026-01-01T00:00", 9).len(), 3);
+}
+
+#[test]
+fn tf_the_end_absolute_times_and_repeats_are_what_they_say() {
+    let event = event(&vevent(&[
+        "DTSTART:20261201T090000Z",
+        "DTEND:20261201T110000Z",
+        &alarm("TRIGGER;RELATED=END:-PT10M"),
+        &alarm("TRIGGER;VALUE=DATE-TIME:20261201T080000Z"),
+        &alarm("TRIGGER:-PT5M\nREPEAT:1\nDURATION:PT2M"),
+    ]));
+    let expected = [
+        "2026-12-01T08:00",
+        "2026-12-01T08:55",
+        "2026-12-01T08:57",
+        "2026-12-01T10:50",
+    ];
+    assert_eq!(times(&event, BERLIN, "2026-01-01T00:00", 9), expected);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Events as text in, firings as text out.
 
+mod choices;
+mod edges;
 mod hostile;
 mod instants;
 mod lessons;
@@ -17,6 +19,7 @@ use crate::calendar::ical;
 use crate::calendar::zone::Zone;
 use crate::trigger::Place;
 use crate::trigger::expand;
+use crate::trigger::expand::Choices;
 use crate::trigger::expand::Firing;
 use crate::trigger::expand::Person;
 
@@ -35,6 +38,7 @@ fn person(zone: &str) -> Person {
     Person {
         zone: Zone::iana(zone).expect("an IANA zone"),
         addresses: vec!["me@example.org".to_owned(), "mailto:Alias@Example.org".to_owned()],
+        choices: Choices::default(),
     }
 }
 

@@ -157,6 +157,19 @@ fn rule_14_an_override_without_its_master_counts() {
 }
 
 #[test]
+fn rule_15_this_and_future_without_its_master_is_told_of() {
+    let event = event(&vevent(&[
+        "RECURRENCE-ID;RANGE=THISANDFUTURE:20261202T080000Z",
+        "DTSTART:20261202T120000Z",
+        &alarm("TRIGGER:PT0S"),
+    ]));
+    let fired = fired(&event, &person(BERLIN), "2026-01-01T00:00", 9);
+    assert_eq!(fired.len(), 1);
+    let shown = expand::occurrence(&event, &person(BERLIN), fired[0].place.occurrence).expect("it is owed");
+    assert_eq!(shown.when.start(), instant("2026-12-02T12:00"));
+}
+
+#[test]
 fn rule_15_this_and_future_moves_what_follows() {
     let future = |id: &str, start: &str, trigger: &str| {
         vevent(&[

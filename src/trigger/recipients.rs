@@ -1,0 +1,72 @@
+//! Whom alarms write to beside the person they belong to: the ATTENDEEs of an e-mail alarm (RFC 5545 section 3.6.6), where
+//! the operator allows it.
+
+use std::collections::BTreeSet;
+
+use crate::calendar::event::Component;
+use crate::calendar::event::Event;
+use crate::calendar::event::bare_address;
+use crate::trigger::expand::Person;
+use crate::trigger::preferences::Preferences;
+
+/// Addresses beside the person's that the alarms of one event may write to at the most.
+pub const MOST: usize = 20;
+
+/// To whom alarms may write beside the person they belong to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Recipients {
+    /// To nobody.
+    #[default]
+    Owner,
+    /// To addresses that the back end vouches for ([`Preferences::verified`]).
+    Verified,
+    /// To these too, and to every address of one of these domains, lower case.
+    Domains(Vec<String>),
+    /// To everybody.
+    Any,
+}
+
+impl Recipients {
+    /// Whether the alarms of a person who wants `wants` may write to this address, which is bare.
+    pub fn allow(&self, address: &str, wants: &Preferences) -> bool {
+        let is_verified = || wants.verified.iter().any(|it| bare_address(it) == address);
+        match self {
+            Self::Owner => false,
+            Self::Verified => is_verified(),
+            Self::Domains(domains) => is_verified() || domains.iter().any(|it| is_of(address, it)),
+            Self::Any => true,
+        }
+    }
+}
+
+fn is_of(address: &str, domain: &str) -> bool {
+    address.rsplit_once('@').is_some_and(|(_, own)| own == domain)
+}
+
+/// The addresses that e-mail alarms of these copies of an event name, without the person's own.
+pub fn named(events: &[Event], person: &Person) -> BTreeSet<String> {
+    let own: Vec<String> = person.addresses.iter().map(|it| bare_address(it)).collect();
+    let components = events.iter().flat_map(Event::components);
+    let alarms = components.flat_map(|component| &component.alarms);
+    let by_mail = alarms.filter(|alarm| alarm.action == "EMAIL");
+    let named = by_mail.flat_map(|alarm| &alarm.attendees);
+    named.filter(|address| !own.contains(*address)).cloned().collect()
+}
+
+/// The copies of an event with those alarms alone that name this address, where it stands for somebody who comes.
+pub fn telling(events: &[Event], address: &str) -> Vec<Event> {
+    let mut events = events.to_vec();
+    for component in events.iter_mut().flat_map(Event::components_mut) {
+        let comes = is_wanted(component, address);
+        component.alarms.retain(|alarm| {
+            comes && alarm.action == "EMAIL" && alarm.attendees.iter().any(|it| it == address)
+        });
+    }
+    events
+}
+
+/// Rooms do not read, and who declined does not want to.
+fn is_wanted(component: &Component, address: &str) -> bool {
+    let attendee = component.attendee(&[address.to_owned()]);
+    attendee.is_none_or(|attendee| attendee.is_person && attendee.status.as_deref() != Some("DECLINED"))
+}

@@ -1,0 +1,87 @@
+//! Alarms that write to others, with the real binary: the mails that arrive.
+
+use serde_json::json;
+
+use crate::harness::api::ADDRESS;
+use crate::harness::calendar::Calendar;
+use crate::harness::node::Home;
+use crate::harness::sink::Mail;
+use crate::harness::sink::Manners;
+use crate::harness::sink::Sink;
+use crate::harness::whole_second_in;
+
+fn to<'m>(mails: &'m [Mail], address: &str) -> &'m Mail {
+    let mail = mails.iter().find(|mail| mail.recipients == [address]);
+    mail.unwrap_or_else(|| panic!("no mail for {address}"))
+}
+
+fn naming(others: &[&str]) -> String {
+    let named = others
+        .iter()
+        .map(|address| format!("\r\nATTENDEE:mailto:{address}"));
+    named.collect()
+}
+
+#[tokio::test]
+async fn others_are_written_to_in_their_own_zone_and_language_where_they_are_known() {
+    let sink = Sink::start().await;
+    let home = Home::new().with_relay(sink.port);
+    let node = home.with("POLICIES__RECIPIENTS", "any").start_with_owner().await;
+    let gabi = json!({ "email": "Gabi@example.org", "time_zone": "Asia/Tokyo", "locale": "de" });
+    node.put("/v1/owners/gabi", "application/json", gabi.to_string())
+        .await
+        .ok();
+    let due = whole_second_in(3);
+    let trigger = format!("TRIGGER;VALUE=DATE-TIME:{}", crate::harness::calendar::stamp(due));
+    let alarm = trigger + &naming(&["gabi@example.org", "stranger@example.com", ADDRESS]);
+    let event = Calendar::far_away("budget@example.org").alarm(&alarm);
+
+    let answer = node.put_event("budget", &event).await.ok();
+    assert_eq!(answer["planned"], 3, "{answer}");
+
+    let mails = sink.mails(3).await;
+    for (address, subject) in [
+        (ADDRESS, "09:00"),
+        ("stranger@example.com", "09:00"),
+        ("gabi@example.org", "16:00"),
+    ] {
+        let mail = to(&mails, address);
+        mail.assert_on_time(due);
+        assert!(mail.raw.contains(subject), "{address}: {}", mail.raw);
+    }
+    let language = |address: &str| to(&mails, address).header("Content-Language");
+    assert_eq!(
+        (language(ADDRESS).as_str(), language("gabi@example.org").as_str()),
+        ("en", "de")
+    );
+    node.history_of(3).await;
+    assert_eq!(sink.log().mails.len(), 3);
+}
+
+#[tokio::test]
+async fn p02_p03_a_recipient_who_is_refused_stops_nobody_else() {
+    let sink = Sink::start().await;
+    let home = Home::new().with_relay(sink.port);
+    let node = home
+        .with("POLICIES__RECIPIENTS", "domains")
+        .with("POLICIES__RECIPIENT_DOMAINS", "example.com")
+        .start_with_owner()
+        .await;
+    sink.be(Manners::Refuse {
+        times: 1,
+        reply: "550 5.1.1 no such user",
+    });
+    let trigger = format!(
+        "TRIGGER;VALUE=DATE-TIME:{}",
+        crate::harness::calendar::stamp(whole_second_in(3))
+    );
+    let alarm = trigger + &naming(&["a@example.com", "b@example.com", "c@example.com"]);
+    let event = Calendar::far_away("budget@example.org").alarm(&alarm);
+
+    node.put_event("budget", &event).await.ok();
+
+    let rows = node.history_of(4).await;
+    let with = |outcome: &str| rows.iter().filter(|row| row["outcome"] == outcome).count();
+    assert_eq!((with("sent"), with("failed")), (3, 1), "{rows:?}");
+    assert_eq!(sink.mails(3).await.len(), 3);
+}
