@@ -1,5 +1,7 @@
-//! The janitor frees claims whose holder is gone, and deletes what is old. Both in bounded steps.
+//! The janitor frees claims whose holder is gone, gives up reports that do not come, and deletes what is old. All in
+//! bounded steps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +15,16 @@ use crate::store::Rescued;
 use crate::store::Retention;
 use crate::store::Store;
 use crate::store::StoreError;
+use crate::trigger::ChannelKind;
 
 /// Rows looked at by one rescue.
 const RESCUE: u32 = 1_000;
+
+/// Reports given up at once.
+const TIME_OUT: u32 = 1_000;
+
+/// Steps of giving up in one go at the most.
+const TIME_OUTS: usize = 20;
 
 /// Rows of each kind deleted at once.
 const PURGE: u32 = 1_000;
@@ -56,6 +65,24 @@ impl Janitor {
     /// Frees lapsed claims, as the leader that `fence` names; whoever calls has the planner look if any were freed.
     pub async fn rescue(&self, rules: &RescueRules, fence: Option<Fence>) -> Result<Rescued, StoreError> {
         Arc::clone(&self.store).fenced(fence).rescue(rules, RESCUE).await
+    }
+
+    /// Gives up what has awaited a report for too long, but not all of it if it is much; as the leader that `fence` names.
+    /// Returns how many of each channel.
+    pub async fn time_out(&self, fence: Option<Fence>) -> Result<BTreeMap<ChannelKind, u64>, StoreError> {
+        let store = Arc::clone(&self.store).fenced(fence);
+        let mut sum = BTreeMap::new();
+        for _ in 0..TIME_OUTS {
+            let given_up = store.time_out(TIME_OUT).await?;
+            let count: u64 = given_up.values().sum();
+            for (channel, count) in given_up {
+                *sum.entry(channel).or_default() += count;
+            }
+            if count < u64::from(TIME_OUT) {
+                break;
+            }
+        }
+        Ok(sum)
     }
 
     /// Deletes what is older than it must be kept, but not all of it if it is much; as the leader that `fence` names.

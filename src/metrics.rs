@@ -73,8 +73,12 @@ macro_rules! metrics {
 metrics! {
     /// Time from the instant that was promised to the hand-over.
     lateness: HistogramVec = "delivery_lateness_seconds" ["channel", "kind"] LATENESS;
-    /// Triggers that ended, by what became of them; those ended by a rescue are counted by in_doubt_total.
+    /// Triggers that ended, by what became of them; those ended by a rescue are counted by in_doubt_total. What awaits a report
+    /// is counted as awaiting, and not again when the report comes: reports_total says what became of it.
     deliveries: IntCounterVec = "deliveries_total" ["channel", "outcome", "reason"] &[];
+    /// What became of messages after they were handed over, by what was reported; timeout_unknown: no report came in time.
+    /// A report that comes later still counts as well.
+    reports: IntCounterVec = "reports_total" ["channel", "outcome", "reason"] &[];
     /// Attempts to send, by what they came to.
     attempts: IntCounterVec = "delivery_attempts_total" ["channel", "provider", "class"] &[];
     /// How long the stages of an attempt took.
@@ -200,6 +204,12 @@ impl Metrics {
     pub fn concluded(&self, channel: ChannelKind, outcome: Outcome, reason: Reason) {
         let labels = [channel.as_str(), outcome.as_str(), reason.as_str()];
         self.deliveries.with_label_values(&labels).inc();
+    }
+
+    /// Of `count` messages that were handed over it is known by now what became of them, or that nobody will say it.
+    pub fn reported(&self, channel: ChannelKind, outcome: Outcome, reason: Reason, count: u64) {
+        let labels = [channel.as_str(), outcome.as_str(), reason.as_str()];
+        self.reports.with_label_values(&labels).inc_by(count);
     }
 
     /// An attempt through `provider` (the channel's implementation: `smtp`, `outbox`) ended.
@@ -441,6 +451,7 @@ mod tests {
         metrics.concluded(ChannelKind::Email, Outcome::Sent, Reason::None);
         metrics.concluded(ChannelKind::Sms, Outcome::Failed, Reason::NoAddress);
         metrics.attempted(ChannelKind::Email, "smtp", &Report::Abandoned);
+        metrics.reported(ChannelKind::Sms, Outcome::Failed, Reason::Undelivered, 1);
         metrics.took(ChannelKind::Email, "smtp", Stage::Send, Duration::from_millis(3));
         metrics.changed("nextcloud", &ChangeResult::Applied);
         metrics.smtp_connections("relay:25", ConnectionState::Idle, 2);

@@ -42,6 +42,9 @@ use crate::store::postgres;
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite;
 use crate::store::sqlite::SqliteStore;
+use crate::token;
+use crate::token::Callbacks;
+use crate::token::Tokens;
 use crate::trigger::ChannelKind;
 
 /// Reads the configuration again.
@@ -65,13 +68,14 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let seat = Seat::default();
     let store = open(&settings, &clock, &seat).await?;
 
+    let (tokens, receipts) = (tokens(store.as_ref()).await?, settings.sms.readers());
     let live = Live::new(&settings);
     let ready = Readiness::new();
     let parts = Parts {
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         database_clock,
-        channels: channels(&settings, &clock, &metrics)?,
+        channels: channels(&settings, &tokens, &clock, &metrics)?,
         renderer,
         metrics: Arc::clone(&metrics),
         ready: ready.clone(),
@@ -94,6 +98,8 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     follow_hangups(Arc::clone(&reload))?;
     let remembering = Arc::clone(&store);
     let api = Api {
+        tokens,
+        receipts,
         store,
         changes,
         clock,
@@ -114,9 +120,13 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     serving.await.context("the watch over the API died")?;
     // On SQLite this writes the log back into the file, which is then whole by itself.
     remembering.close().await;
-    shutdown
-        .failure()
-        .map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
+    verdict(&shutdown)
+}
+
+/// Why the service ended, if it was not asked to.
+fn verdict(shutdown: &Shutdown) -> anyhow::Result<()> {
+    let failure = shutdown.failure();
+    failure.map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -170,6 +180,13 @@ async fn open(settings: &Settings, clock: &Arc<dyn Clock>, seat: &Seat) -> anyho
     Ok(store)
 }
 
+/// The tokens that all nodes of this store know.
+async fn tokens(store: &dyn Store) -> anyhow::Result<Tokens> {
+    let fresh = Tokens::fresh_secret().context("the system has no random numbers to give")?;
+    let secret = store.remember_first(token::SECRET, &fresh).await?;
+    Ok(Tokens::new(secret))
+}
+
 /// The name under which a restarted node takes back what it held: no other node of the cluster has its number.
 fn name(settings: &Settings, seat: &Seat) -> String {
     let id = &settings.node.id;
@@ -214,6 +231,7 @@ fn renderer(settings: &Settings) -> Result<Renderer, RenderError> {
 
 fn channels(
     settings: &Settings,
+    tokens: &Tokens,
     clock: &Arc<dyn Clock>,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
@@ -222,9 +240,11 @@ fn channels(
         Some(relay) => Arc::new(EmailChannel::new(letterhead, [relay.clone()], Arc::clone(clock))?),
         None => Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock))),
     };
+    let public_url = settings.http.public_url.as_ref();
+    let callbacks = public_url.map(|url| Callbacks::new(url, tokens.clone()));
     let metrics = Arc::clone(metrics);
     let witness = Arc::new(move |provider: &str, report: &Report| metrics.submitted(provider, report));
-    let sms = SmsChannel::new(settings.sms.clone(), None, witness, clock)?;
+    let sms = SmsChannel::new(settings.sms.clone(), callbacks.as_ref(), witness, clock)?;
     Ok(BTreeMap::from([
         (ChannelKind::Email, email),
         (ChannelKind::Sms, Arc::new(sms)),

@@ -38,6 +38,8 @@ use crate::store::Rescued;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::trigger::SessionId;
+use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
 
 /// How often a session says that it lives.
 const BEAT: Duration = Duration::from_secs(1);
@@ -45,7 +47,7 @@ const BEAT: Duration = Duration::from_secs(1);
 /// How often a session looks up what it holds that is due about then.
 const FIND: Duration = Duration::from_secs(5);
 
-/// How often lapsed claims are looked for.
+/// How often lapsed claims are looked for, and reports that did not come.
 const RESCUE: Duration = Duration::from_secs(5);
 
 /// What is due so soon is somebody's, or the planner looks for it.
@@ -216,7 +218,7 @@ impl Worker {
             .beat(name, self.clock.elapsed(), pause.saturating_add(MARGIN));
     }
 
-    /// Frees lapsed claims and deletes what is old, until `stop`.
+    /// Frees lapsed claims, gives up reports that do not come, and deletes what is old, until `stop`.
     pub async fn clean(&self, janitor: &Janitor, stop: &CancellationToken) {
         let mut purged = self.clock.elapsed();
         let mut more = false;
@@ -239,6 +241,7 @@ impl Worker {
             steps.look(self.clock.now(), self.clock.elapsed());
             rules.send_within = steps.send_within(rules.send_within);
             self.rescue_once(janitor, &rules).await;
+            self.time_out_once(janitor).await;
             self.look_if_forgotten().await;
             if more || self.clock.elapsed().saturating_sub(purged) >= PURGE {
                 more = self.purge_once(janitor).await;
@@ -261,6 +264,25 @@ impl Worker {
                 }
             }
             Err(error) => tracing::warn!(%error, "looking for lapsed claims failed; trying again"),
+        }
+    }
+
+    /// One look for reports that have not come in time.
+    pub async fn time_out_once(&self, janitor: &Janitor) {
+        let Some(held) = self.leadership.held() else {
+            return;
+        };
+        match janitor.time_out(arbiter::fence(held)).await {
+            Ok(given_up) => {
+                for (channel, count) in given_up {
+                    tracing::warn!(%channel, count, "no report came in time");
+                    let (outcome, reason) = (Outcome::TimeoutUnknown, Reason::NoReport);
+                    self.metrics.reported(channel, outcome, reason, count);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "looking for reports that did not come failed; trying again");
+            }
         }
     }
 

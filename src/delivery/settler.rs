@@ -113,6 +113,14 @@ impl Settler {
                 self.shared.armed.arm(&[claim]);
                 self.log(trigger, "attempt failed; it will be repeated", error_of(end));
             }
+            // Who said that it was handed over has counted it.
+            (Settled::Known, end) => {
+                self.log(
+                    trigger,
+                    "attempt failed; it was handed over all the same",
+                    error_of(end),
+                );
+            }
             (Settled::Recorded, AttemptEnd::Retry { error, .. }) => {
                 let (outcome, reason) = (Outcome::Cancelled, Reason::Withdrawn);
                 self.shared

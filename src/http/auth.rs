@@ -37,7 +37,8 @@ impl Guard {
         }
     }
 
-    fn admit(&self, request: &Request) -> Result<(), Problem> {
+    /// Whether a request may be answered; else what it lacks.
+    pub(super) fn admit(&self, request: &Request) -> Result<(), Problem> {
         match &self.token {
             Some(token) => bearer(request.headers(), token),
             None => local(request),

@@ -77,6 +77,21 @@ pub(super) struct DeliveryAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     handed_over_at: Option<DateTime<Utc>>,
     recorded_at: DateTime<Utc>,
+    /// By what name the other side knows the message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<String>,
+    /// When the last attempt began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<DateTime<Utc>>,
+    /// Until when a report was expected, where one was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    await_until: Option<DateTime<Utc>>,
+    /// What the report said, beside the outcome.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<String>,
+    /// When the report came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_at: Option<DateTime<Utc>>,
 }
 
 impl From<Delivery> for DeliveryAnswer {
@@ -98,6 +113,11 @@ impl From<Delivery> for DeliveryAnswer {
             count: delivery.count,
             handed_over_at: delivery.handed_over_at,
             recorded_at: delivery.recorded_at,
+            reference: delivery.reference,
+            started_at: delivery.started_at,
+            await_until: delivery.await_until,
+            report: delivery.report.filter(|report| !report.is_empty()),
+            reported_at: delivery.reported_at,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! and answered as JSON; every error is a problem (RFC 9457). Nothing is decided here, so a crash in the middle of a
 //! request loses only the answer: the caller repeats it and is told `unchanged`.
 //!
-//! A bearer token protects everything but the probes ([`auth`]). Without one the API is for this machine alone, and
+//! A bearer token protects everything but the probes ([`auth`]) and what is reported back ([`reports`]). Without one the API is for this machine alone, and
 //! for programs, not for pages of other sites that a browser on this machine has open.
 
 mod auth;
@@ -20,6 +20,7 @@ mod page;
 mod preferences;
 mod probes;
 mod problem;
+mod reports;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use tokio::net::TcpListener;
 pub use page::where_to_look;
 
 use crate::change::ChangeHandler;
+use crate::channel::receipt;
 use crate::clock::Clock;
 use crate::config::Complaints;
 use crate::listen;
@@ -48,6 +50,7 @@ use crate::post::Seat;
 use crate::ready::Readiness;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
+use crate::token::Tokens;
 
 /// How the API is reached.
 #[derive(Debug, Clone)]
@@ -95,6 +98,10 @@ pub struct Api {
     pub reload: Reload,
     /// This node's place among the others.
     pub seat: Seat,
+    /// What lets whoever was handed a message speak of it.
+    pub tokens: Tokens,
+    /// Who reads the receipts of which provider.
+    pub receipts: receipt::Readers,
 }
 
 /// What the handlers share.
@@ -103,6 +110,7 @@ struct Shared {
     api: Api,
     limits: Limits,
     listen: SocketAddr,
+    guard: auth::Guard,
 }
 
 impl std::ops::Deref for Shared {
@@ -136,20 +144,20 @@ pub async fn serve(
 
 /// All routes.
 pub fn router(api: Api, config: &Config) -> Router {
+    let guard = auth::Guard::new(config.token.clone());
     let shared = Shared {
         api,
         limits: config.limits,
         listen: config.listen,
+        guard: guard.clone(),
     };
-    let guarded = guarded_routes().layer(middleware::from_fn_with_state(
-        auth::Guard::new(config.token.clone()),
-        auth::check,
-    ));
+    let guarded = guarded_routes().layer(middleware::from_fn_with_state(guard, auth::check));
     Router::new()
         .route("/livez", get(probes::live))
         .route("/readyz", get(probes::ready))
         .route("/metrics", get(probes::metrics))
         .merge(guarded)
+        .merge(reporting_routes())
         .fallback(problem::unknown_path)
         .method_not_allowed_fallback(problem::wrong_method)
         // Bodies are bounded by `body`, which answers with a problem.
@@ -176,4 +184,15 @@ fn guarded_routes() -> Router<Shared> {
         .route("/v1/deliveries/{id}", get(history::delivery))
         .route("/v1/outbox", get(history::outbox))
         .route("/-/reload", post(probes::reload))
+}
+
+/// They look themselves at who calls.
+fn reporting_routes() -> Router<Shared> {
+    Router::new()
+        .route("/v1/deliveries/{id}/complete", post(reports::complete))
+        .route("/v1/deliveries/{id}/fail", post(reports::fail))
+        .route(
+            "/v1/receipts/{provider}/{trigger}/{token}",
+            get(reports::receipt).post(reports::receipt),
+        )
 }

@@ -31,7 +31,7 @@ pub(super) const MOST_ADDRESSES: usize = 100;
 pub(super) struct RouteBody {
     /// `EMAIL`, `DISPLAY` or `AUDIO`.
     action: String,
-    /// `email`.
+    /// `email` or `sms`.
     channel: String,
 }
 
@@ -160,10 +160,10 @@ impl RouteBody {
 /// A route to nowhere would swallow reminders.
 fn can_send(channel: ChannelKind) -> Result<ChannelKind, String> {
     match channel {
-        ChannelKind::Email => Ok(channel),
-        ChannelKind::Sms | ChannelKind::Webhook => {
-            Err(format!("no alarm leaves by {channel} in this version: use email"))
-        }
+        ChannelKind::Email | ChannelKind::Sms => Ok(channel),
+        ChannelKind::Webhook => Err(format!(
+            "no alarm leaves by {channel} in this version: use email or sms"
+        )),
     }
 }
 

@@ -25,6 +25,10 @@ pub struct Ending {
     pub attempts: u32,
     /// When the other side had it.
     pub handed_over_at: Option<DateTime<Utc>>,
+    /// By what name the other side knows it.
+    pub reference: Option<String>,
+    /// Until when a report is expected.
+    pub await_until: Option<DateTime<Utc>>,
 }
 
 impl Ending {
@@ -37,6 +41,8 @@ impl Ending {
             detail: String::new(),
             attempts: 0,
             handed_over_at: None,
+            reference: None,
+            await_until: None,
         }
     }
 }

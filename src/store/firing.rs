@@ -180,6 +180,9 @@ pub struct KeptMessage {
 pub enum Settled {
     /// As asked.
     Recorded,
+    /// The attempt failed, but by now it is known that the message was handed over: an earlier attempt said so, or it was
+    /// reported. History keeps what it knows, and nothing is owed any more.
+    Known,
     /// The retry is planned under the same claim, which the caller arms again.
     Retrying(Claimed),
     /// The claim was lost: the row belongs to somebody else; what is known was recorded.

@@ -34,6 +34,16 @@ pub struct Delivery {
     pub handed_over_at: Option<DateTime<Utc>>,
     /// When this row was last written.
     pub recorded_at: DateTime<Utc>,
+    /// By what name the other side knows the message.
+    pub reference: Option<String>,
+    /// When the last attempt began.
+    pub started_at: Option<DateTime<Utc>>,
+    /// Until when a report was expected, where one was.
+    pub await_until: Option<DateTime<Utc>>,
+    /// What the report said, beside the outcome.
+    pub report: Option<String>,
+    /// When the report came.
+    pub reported_at: Option<DateTime<Utc>>,
 }
 
 /// A message of the outbox.

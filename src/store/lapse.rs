@@ -30,6 +30,8 @@ pub struct Held {
     pub started: Option<DateTime<Utc>>,
     /// The last sign of life of its session; none where the session is gone.
     pub beat: Option<DateTime<Utc>>,
+    /// It is known that it was handed over: it was reported, or an earlier attempt said so.
+    pub handed_over: bool,
 }
 
 /// What is to be done with a claim.
@@ -69,6 +71,7 @@ pub fn held<R: Values>(row: &R) -> Result<Held, StoreError> {
         since: latest.into_iter().flatten().fold(due_at, DateTime::max),
         started,
         beat: columns.instant_if_any("beat_at")?,
+        handed_over: columns.value("handed_over")?,
     })
 }
 
@@ -88,7 +91,11 @@ pub fn stopped(held: &Held, rules: &RescueRules) -> Lapse {
     match held.state {
         State::Planned => Lapse::Not,
         State::Claimed => Lapse::Dead,
-        State::Sending if !held.withdrawn && rules.retry_in_doubt.contains(&held.channel) => Lapse::Retry,
+        State::Sending
+            if !held.withdrawn && !held.handed_over && rules.retry_in_doubt.contains(&held.channel) =>
+        {
+            Lapse::Retry
+        }
         State::Sending => Lapse::InDoubt,
     }
 }

@@ -22,6 +22,7 @@ mod limit;
 mod owner;
 mod page;
 pub mod postgres;
+mod reporting;
 pub mod row;
 mod session;
 mod settling;
@@ -63,12 +64,15 @@ pub use history::Retention;
 pub use owner::Owner;
 pub use owner::PlanMark;
 pub use owner::Replaced;
+pub use reporting::Noted;
+pub use reporting::Notice;
 pub use session::Fence;
 pub use session::Living;
 pub use session::Report;
 pub use session::RescueRules;
 pub use session::Rescued;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +80,7 @@ use chrono::DateTime;
 use chrono::Utc;
 
 use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
@@ -209,6 +214,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Records what attempts came to, in order and in few transactions; one poison row does not stop the others. Repeated
     /// after a lost answer it changes nothing, and says `Lost` of what has ended.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError>;
+
+    /// Records what is said of messages after they were handed over, in order. History only moves forward: a report that
+    /// comes again, or behind one that says more, changes nothing. One that comes before its attempt is settled is kept,
+    /// and the settle adds to it; what waits to be sent again is not.
+    async fn report(&self, notices: &[Notice]) -> Result<Vec<Noted>, StoreError>;
+
+    /// Moves up to `limit` deliveries to `timeout_unknown` that have awaited a report for too long, the oldest first.
+    /// Returns how many of each channel.
+    async fn time_out(&self, limit: u32) -> Result<BTreeMap<ChannelKind, u64>, StoreError>;
 
     // Reading.
 

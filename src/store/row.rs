@@ -293,6 +293,11 @@ pub fn delivery<R: Values>(row: &R) -> Result<Delivery, StoreError> {
         count: columns.number("count")?,
         handed_over_at: columns.instant_if_any("handed_over_at")?,
         recorded_at: columns.instant("recorded_at")?,
+        reference: columns.value("reference")?,
+        started_at: columns.instant_if_any("started_at")?,
+        await_until: columns.instant_if_any("await_until")?,
+        report: columns.value("report")?,
+        reported_at: columns.instant_if_any("reported_at")?,
     })
 }
 

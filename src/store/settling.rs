@@ -69,8 +69,14 @@ pub fn distinct(settlements: &[Settlement]) -> usize {
 pub fn bare(settlement: &Settlement) -> Settlement {
     let mut bare = settlement.clone();
     match &mut bare.end {
-        AttemptEnd::Done { detail, kept, .. } => {
+        AttemptEnd::Done {
+            detail,
+            reference,
+            kept,
+            ..
+        } => {
             detail.clear();
+            *reference = None;
             *kept = None;
         }
         AttemptEnd::Retry { error, .. } => error.clear(),
@@ -104,6 +110,8 @@ pub struct Plan<'s> {
     pub endings: Vec<Ending>,
     /// Of triggers without a row.
     pub improvements: Vec<Ending>,
+    /// Of triggers of which a report came first: what it could not say is added to it.
+    pub reported: Vec<Ending>,
     /// Rows that end with their own attempt.
     pub ended: Vec<(TriggerId, Option<AttemptToken>)>,
     /// Rows that are free or claimed again, and turn out to have been handed over.
@@ -154,7 +162,10 @@ impl<'s> Plan<'s> {
     fn settle_own(&mut self, settlement: &'s Settlement, held: &Held, now: DateTime<Utc>) -> Settled {
         let id = settlement.id;
         match &settlement.end {
-            AttemptEnd::Retry { .. } if held.handed_over => {}
+            end if held.handed_over && has_failed(end) => {
+                self.ended.push((id, Some(settlement.token)));
+                return Settled::Known;
+            }
             AttemptEnd::Retry {
                 due_at,
                 counts,
@@ -188,7 +199,11 @@ impl<'s> Plan<'s> {
                 ..Ending::plain(id, Outcome::Cancelled, Reason::Withdrawn)
             }),
             AttemptEnd::Done { .. } => {
-                self.endings.extend(ending(settlement));
+                let ending = ending(settlement);
+                if held.handed_over {
+                    self.reported.extend(ending.clone());
+                }
+                self.endings.extend(ending);
                 self.keep(settlement, now);
             }
         }
@@ -259,6 +274,14 @@ const fn may_be_handed_over(end: &AttemptEnd) -> bool {
     }
 }
 
+/// Whether the attempt itself does not say that it was handed over.
+const fn has_failed(end: &AttemptEnd) -> bool {
+    match end {
+        AttemptEnd::Done { outcome, .. } => outcome.rank() < Outcome::Awaiting.rank(),
+        AttemptEnd::Retry { .. } => true,
+    }
+}
+
 /// It may have arrived: whatever becomes of the next attempt, it is not called failed, and never planned again.
 fn doubt(id: TriggerId, error: &str) -> Ending {
     Ending {
@@ -276,6 +299,8 @@ fn ending(settlement: &Settlement) -> Option<Ending> {
             reason,
             detail,
             handed_over_at,
+            reference,
+            await_until,
             ..
         } => Some(Ending {
             id: settlement.id,
@@ -284,6 +309,8 @@ fn ending(settlement: &Settlement) -> Option<Ending> {
             detail: detail.clone(),
             attempts: 1,
             handed_over_at: *handed_over_at,
+            reference: reference.clone(),
+            await_until: *await_until,
         }),
     }
 }

@@ -73,10 +73,10 @@ impl Outcome {
             Self::Cancelled | Self::Suppressed | Self::Missed | Self::Expired => 0,
             Self::Failed => 1,
             Self::InDoubt => 2,
-            Self::TimeoutUnknown => 3,
-            Self::Awaiting => 4,
+            Self::Awaiting => 3,
+            Self::TimeoutUnknown => 4,
             Self::Sent => 5,
-            Self::Completed => 6,
+            Self::Completed => 7,
         }
     }
 }
@@ -95,6 +95,39 @@ impl FromStr for Outcome {
             .into_iter()
             .find(|outcome| outcome.as_str() == name)
             .ok_or_else(|| format!("unknown outcome `{name}`"))
+    }
+}
+
+/// What is said later of a message that was handed over: by who took it, or by the provider that was to deliver it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reported {
+    /// The work that was taken is done.
+    Completed,
+    /// It failed.
+    Failed,
+    /// The recipient has the message.
+    Delivered,
+    /// The recipient will not get it.
+    Undelivered,
+}
+
+impl Reported {
+    /// What became of the trigger, and why.
+    pub const fn outcome(self) -> (Outcome, Reason) {
+        match self {
+            Self::Completed | Self::Delivered => (Outcome::Completed, Reason::None),
+            Self::Failed => (Outcome::Failed, Reason::Reported),
+            Self::Undelivered => (Outcome::Failed, Reason::Undelivered),
+        }
+    }
+
+    /// As [`Outcome::rank`], of a message that is known to have been handed over: a failure that is reported says more
+    /// than that it was sent. That it arrived is the last word, in whatever order reports come.
+    pub const fn rank(self) -> u8 {
+        match self {
+            Self::Failed | Self::Undelivered => 6,
+            Self::Completed | Self::Delivered => Outcome::Completed.rank(),
+        }
     }
 }
 
@@ -135,11 +168,17 @@ pub enum Reason {
     HolderLost,
     /// The event can no longer be read.
     Unreadable,
+    /// Who took it says that it failed.
+    Reported,
+    /// The provider says that the recipient will not get it.
+    Undelivered,
+    /// No report came in time.
+    NoReport,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::None,
         Self::NoAddress,
         Self::Disabled,
@@ -157,6 +196,9 @@ impl Reason {
         Self::ConnectionLost,
         Self::HolderLost,
         Self::Unreadable,
+        Self::Reported,
+        Self::Undelivered,
+        Self::NoReport,
     ];
 
     /// The name in the store, the metrics and the API.
@@ -179,6 +221,9 @@ impl Reason {
             Self::ConnectionLost => "connection lost",
             Self::HolderLost => "holder lost",
             Self::Unreadable => "unreadable",
+            Self::Reported => "reported",
+            Self::Undelivered => "undelivered",
+            Self::NoReport => "no report",
         }
     }
 }

@@ -57,19 +57,29 @@ impl Hand {
         environment: &[(&str, &str)],
         channel: Option<Arc<dyn Channel>>,
     ) -> Self {
+        let path = folder.join("carillon.db");
+        let store = SqliteStore::open(&path, clock.clone(), Options::default())
+            .await
+            .expect("the store opens");
+        Self::start_on(Arc::new(store), clock, environment, channel).await
+    }
+
+    /// The same on a store that is open.
+    pub async fn start_on(
+        store: Arc<dyn Store>,
+        clock: &Arc<ManualClock>,
+        environment: &[(&str, &str)],
+        channel: Option<Arc<dyn Channel>>,
+    ) -> Self {
         let environment = environment
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings = Settings::load(None, environment).expect("the test's settings are right");
         let shared_clock: Arc<dyn Clock> = clock.clone();
-        let path = folder.join("carillon.db");
-        let store = SqliteStore::open(&path, Arc::clone(&shared_clock), Options::default())
-            .await
-            .expect("the store opens");
         let outbox = OutboxChannel::new(settings.letterhead.clone(), Arc::clone(&shared_clock));
         let channel = channel.unwrap_or_else(|| Arc::new(outbox));
         let parts = Parts {
-            store: Arc::new(store),
+            store,
             clock: shared_clock,
             database_clock: None,
             channels: BTreeMap::from([(ChannelKind::Email, channel)]),

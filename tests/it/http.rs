@@ -8,6 +8,7 @@ mod owners;
 mod pages;
 mod people;
 mod reading;
+mod reports;
 
 use std::sync::Arc;
 
@@ -25,7 +26,6 @@ use carillon::config::Origin;
 use carillon::config::Settings;
 use carillon::http::Api;
 use carillon::http::router;
-use carillon::metrics::Metrics;
 use carillon::post::Seat;
 use carillon::ready::Readiness;
 use serde_json::Value;
@@ -62,6 +62,11 @@ impl Edge {
         let folder = tempfile::tempdir().expect("a folder");
         let clock = Arc::new(ManualClock::at(instant("2026-12-01T08:00:00Z")));
         let hand = Hand::start(folder.path(), &clock, environment).await;
+        Self::around(hand, folder, environment)
+    }
+
+    /// An API around this node.
+    fn around(hand: Hand, folder: TempDir, environment: &[(&str, &str)]) -> Self {
         let pairs = environment
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -70,11 +75,13 @@ impl Edge {
         let api = Api {
             store: Arc::clone(hand.store()),
             changes: hand.node.changes.clone(),
-            clock,
-            metrics: Arc::new(Metrics::new()),
+            clock: hand.clock.clone(),
+            metrics: Arc::clone(&hand.node.shared.metrics),
             ready: ready.clone(),
             reload: Arc::new(|| Err(Complaints(vec![complaint()]))),
             seat: Seat::default(),
+            tokens: reports::tokens(),
+            receipts: reports::readers(),
         };
         let router = router(api, &settings.http);
         Self {

@@ -48,6 +48,7 @@ mod poison;
 mod races;
 mod reading;
 mod registry;
+mod reports;
 mod rescue;
 mod server_plans;
 mod settle;

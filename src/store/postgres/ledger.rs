@@ -34,6 +34,8 @@ struct Endings {
     detail: Vec<String>,
     attempts: Vec<i64>,
     handed_over_at: Vec<Option<DateTime<Utc>>>,
+    reference: Vec<Option<String>>,
+    await_until: Vec<Option<DateTime<Utc>>>,
 }
 
 impl Endings {
@@ -49,6 +51,8 @@ impl Endings {
             columns.detail.push(shortened(&ending.detail));
             columns.attempts.push(i64::from(ending.attempts));
             columns.handed_over_at.push(ending.handed_over_at.map(cut));
+            columns.reference.push(ending.reference.as_deref().map(shortened));
+            columns.await_until.push(ending.await_until.map(cut));
         }
         columns
     }
@@ -67,18 +71,23 @@ pub async fn record_endings(
     sqlx::query(
         "-- record_endings
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
-             outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at)
+             outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at, reference, await_until,
+             started_at)
          SELECT t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient, t.occurrence, t.trigger_at, t.repeat,
-             j.outcome, j.rank, j.reason, j.detail, t.attempts + j.attempts, 1, j.handed_over_at, $8
-         FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::timestamptz[])
-             AS j (id, outcome, rank, reason, detail, attempts, handed_over_at)
+             j.outcome, j.rank, j.reason, j.detail, t.attempts + j.attempts, 1, j.handed_over_at, $8,
+             j.reference, j.await_until, t.attempt_started
+         FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::timestamptz[],
+             $9::text[], $10::timestamptz[])
+             AS j (id, outcome, rank, reason, detail, attempts, handed_over_at, reference, await_until)
          JOIN alarm_trigger AS t ON t.id = j.id
          WHERE t.id = ANY($1)
          ORDER BY t.id
          ON CONFLICT (id) DO UPDATE SET
              outcome = excluded.outcome, rank = excluded.rank, reason = excluded.reason, detail = excluded.detail,
              attempts = excluded.attempts, count = excluded.count, recorded_at = excluded.recorded_at,
-             handed_over_at = coalesce(excluded.handed_over_at, delivery.handed_over_at)
+             handed_over_at = coalesce(excluded.handed_over_at, delivery.handed_over_at),
+             reference = excluded.reference, await_until = excluded.await_until,
+             started_at = coalesce(excluded.started_at, delivery.started_at)
          WHERE delivery.rank < 2 OR excluded.rank > delivery.rank",
     )
     .bind(endings.id)
@@ -89,6 +98,8 @@ pub async fn record_endings(
     .bind(endings.attempts)
     .bind(endings.handed_over_at)
     .bind(now)
+    .bind(endings.reference)
+    .bind(endings.await_until)
     .execute(conn)
     .await?;
     Ok(())
@@ -108,9 +119,11 @@ pub async fn improve(
         "-- improve
          UPDATE delivery SET
              outcome = j.outcome, rank = j.rank, reason = j.reason, detail = j.detail,
-             handed_over_at = coalesce(j.handed_over_at, delivery.handed_over_at), recorded_at = $7
-         FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::timestamptz[])
-             AS j (id, outcome, rank, reason, detail, handed_over_at)
+             handed_over_at = coalesce(j.handed_over_at, delivery.handed_over_at), recorded_at = $7,
+             reference = j.reference, await_until = j.await_until
+         FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::timestamptz[],
+             $8::text[], $9::timestamptz[])
+             AS j (id, outcome, rank, reason, detail, handed_over_at, reference, await_until)
          WHERE delivery.id = j.id AND delivery.id = ANY($1) AND delivery.rank < j.rank",
     )
     .bind(endings.id)
@@ -120,6 +133,37 @@ pub async fn improve(
     .bind(endings.detail)
     .bind(endings.handed_over_at)
     .bind(now)
+    .bind(endings.reference)
+    .bind(endings.await_until)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Adds what only the attempt itself knew, where a report of its trigger came before it was settled.
+pub async fn add_to_reports(conn: &mut PgConnection, endings: &[Ending]) -> Result<(), StoreError> {
+    if endings.is_empty() {
+        return Ok(());
+    }
+    let endings = Endings::of(endings);
+    sqlx::query(
+        "-- add_to_reports
+         UPDATE delivery SET
+             detail = CASE WHEN delivery.detail = '' THEN j.detail ELSE delivery.detail END,
+             attempts = greatest(delivery.attempts, t.attempts + j.attempts),
+             handed_over_at = coalesce(delivery.handed_over_at, j.handed_over_at),
+             reference = coalesce(delivery.reference, j.reference)
+         FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::bigint[], $5::timestamptz[], $6::text[])
+             AS j (id, rank, detail, attempts, handed_over_at, reference)
+         JOIN alarm_trigger AS t ON t.id = j.id
+         WHERE t.id = ANY($1) AND delivery.id = j.id AND delivery.id = ANY($1) AND delivery.rank > j.rank",
+    )
+    .bind(endings.id)
+    .bind(endings.rank)
+    .bind(endings.detail)
+    .bind(endings.attempts)
+    .bind(endings.handed_over_at)
+    .bind(endings.reference)
     .execute(conn)
     .await?;
     Ok(())

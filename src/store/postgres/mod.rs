@@ -28,6 +28,7 @@ mod open;
 mod owners;
 mod reading;
 mod registry;
+mod reports;
 mod rescue;
 mod sessions;
 mod settle;
@@ -64,6 +65,8 @@ use crate::store::HistoryQuery;
 use crate::store::Judge;
 use crate::store::Living;
 use crate::store::NearClaim;
+use crate::store::Noted;
+use crate::store::Notice;
 use crate::store::OutboxEntry;
 use crate::store::Owner;
 use crate::store::PlanMark;
@@ -83,6 +86,7 @@ use crate::store::postgres::changes::Batch;
 use crate::store::postgres::changes::Terms;
 use crate::store::settling;
 use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
@@ -412,6 +416,14 @@ impl Store for PostgresStore {
             rest = later;
         }
         Ok(settled)
+    }
+
+    async fn report(&self, notices: &[Notice]) -> Result<Vec<Noted>, StoreError> {
+        in_transaction!(self, |tx, now| reports::report(tx, notices, now))
+    }
+
+    async fn time_out(&self, limit: u32) -> Result<BTreeMap<ChannelKind, u64>, StoreError> {
+        in_transaction!(self, |tx, now| reports::time_out(tx, limit, now))
     }
 
     async fn history(&self, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {

@@ -34,7 +34,7 @@ pub async fn rescue(
     let head = sqlx::query(
         "-- rescue
          SELECT t.id, t.state, t.channel, t.withdrawn, t.due_at, t.processed, t.attempt_token, t.attempt_started,
-             (SELECT beat_at FROM session WHERE id = t.session) AS beat_at
+             (SELECT beat_at FROM session WHERE id = t.session) AS beat_at, false AS handed_over
          FROM (SELECT id, state, channel, withdrawn, due_at, processed, attempt_token, attempt_started, session
                FROM alarm_trigger
                WHERE due_at <= greatest($1, (SELECT max(held_until) FROM session))
@@ -100,8 +100,9 @@ pub async fn take_over(
     let rows = sqlx::query(
         "-- take_over
          SELECT id, state, channel, withdrawn, due_at, processed, attempt_token, attempt_started,
-             NULL::timestamptz AS beat_at
-         FROM alarm_trigger
+             NULL::timestamptz AS beat_at,
+             state = 'sending' AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.id = t.id AND d.rank >= 3) AS handed_over
+         FROM alarm_trigger AS t
          WHERE due_at <= (SELECT held_until FROM session WHERE id = $1) AND session = $1
          ORDER BY id FOR UPDATE",
     )
@@ -120,7 +121,8 @@ async fn locked(conn: &mut PgConnection, suspects: Vec<Vec<u8>>) -> Result<Vec<P
     let rows = sqlx::query(
         "-- rescue: lock
          SELECT t.id, t.state, t.channel, t.withdrawn, t.due_at, t.processed, t.attempt_token, t.attempt_started,
-             (SELECT beat_at FROM session WHERE id = t.session) AS beat_at
+             (SELECT beat_at FROM session WHERE id = t.session) AS beat_at,
+             t.state = 'sending' AND EXISTS (SELECT 1 FROM delivery WHERE id = t.id AND rank >= 3) AS handed_over
          FROM alarm_trigger AS t
          WHERE t.id = ANY($1) AND t.state <> 'planned'
          ORDER BY t.id FOR UPDATE OF t SKIP LOCKED",

@@ -37,6 +37,7 @@ pub async fn settle(
     let (plan, settled) = settling::plan(batch, &held, now);
     ledger::record_endings(conn, &plan.endings, now).await?;
     ledger::improve(conn, &plan.improvements, now).await?;
+    ledger::add_to_reports(conn, &plan.reported).await?;
     ledger::delete_sending(conn, &plan.ended).await?;
     delete_overtaken(conn, &plan.overtaken).await?;
     retry(conn, &plan.retries).await?;
@@ -91,7 +92,8 @@ async fn handed_over(conn: &mut PgConnection, batch: &[Settlement]) -> Result<Ve
         .collect()
 }
 
-async fn delete_overtaken(conn: &mut PgConnection, overtaken: &[TriggerId]) -> Result<(), StoreError> {
+/// Deletes rows that turn out to have been handed over, and that nobody is sending.
+pub async fn delete_overtaken(conn: &mut PgConnection, overtaken: &[TriggerId]) -> Result<(), StoreError> {
     if overtaken.is_empty() {
         return Ok(());
     }

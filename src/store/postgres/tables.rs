@@ -22,7 +22,8 @@ macro_rules! columns {
     (delivery) => {
         "d.id, d.owner, d.event_uid, d.identity, d.channel, d.recipient,
              d.occurrence, d.trigger_at, d.repeat, d.outcome, d.reason, d.detail,
-             d.attempts, d.count, d.handed_over_at, d.recorded_at"
+             d.attempts, d.count, d.handed_over_at, d.recorded_at,
+             d.reference, d.started_at, d.await_until, d.report, d.reported_at"
     };
     (outbox) => {
         "m.id, m.owner, m.handed_over_at, m.recipient, m.subject, m.text, m.raw"

@@ -35,16 +35,18 @@ pub async fn record_endings(
     sqlx::query(
         "-- record_endings
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
-             outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at)
+             outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at, reference, await_until,
+             started_at)
          SELECT t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient, t.occurrence, t.trigger_at, t.repeat,
              j.value ->> 1, j.value ->> 2, j.value ->> 3, j.value ->> 4, t.attempts + (j.value ->> 5), 1,
-             j.value ->> 6, ?2
+             j.value ->> 6, ?2, j.value ->> 7, j.value ->> 8, t.attempt_started
          FROM json_each(?1) AS j CROSS JOIN alarm_trigger AS t ON t.id = unhex(j.value ->> 0)
          WHERE true
          ON CONFLICT (id) DO UPDATE SET
              outcome = excluded.outcome, rank = excluded.rank, reason = excluded.reason, detail = excluded.detail,
              attempts = excluded.attempts, count = excluded.count, recorded_at = excluded.recorded_at,
-             handed_over_at = coalesce(excluded.handed_over_at, handed_over_at)
+             handed_over_at = coalesce(excluded.handed_over_at, handed_over_at), reference = excluded.reference,
+             await_until = excluded.await_until, started_at = coalesce(excluded.started_at, started_at)
          WHERE delivery.rank < 2 OR excluded.rank > delivery.rank",
     )
     .bind(list(&listed))
@@ -63,6 +65,8 @@ fn listed_ending(ending: &Ending) -> impl serde::Serialize + use<> {
         shortened(&ending.detail),
         ending.attempts,
         ending.handed_over_at.map(millis),
+        ending.reference.as_deref().map(shortened),
+        ending.await_until.map(millis),
     )
 }
 
@@ -80,12 +84,35 @@ pub async fn improve(
         "-- improve
          UPDATE delivery SET
              outcome = j.value ->> 1, rank = j.value ->> 2, reason = j.value ->> 3, detail = j.value ->> 4,
-             handed_over_at = coalesce(j.value ->> 6, handed_over_at), recorded_at = ?2
+             handed_over_at = coalesce(j.value ->> 6, handed_over_at), recorded_at = ?2,
+             reference = j.value ->> 7, await_until = j.value ->> 8
          FROM json_each(?1) AS j
          WHERE delivery.id = unhex(j.value ->> 0) AND delivery.rank < (j.value ->> 2)",
     )
     .bind(list(&listed))
     .bind(millis(now))
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Adds what only the attempt itself knew, where a report of its trigger came before it was settled.
+pub async fn add_to_reports(conn: &mut SqliteConnection, endings: &[Ending]) -> Result<(), StoreError> {
+    if endings.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<_> = endings.iter().map(listed_ending).collect();
+    sqlx::query(
+        "-- add_to_reports
+         UPDATE delivery SET
+             detail = iif(delivery.detail = '', j.value ->> 4, delivery.detail),
+             attempts = max(delivery.attempts, t.attempts + (j.value ->> 5)),
+             handed_over_at = coalesce(delivery.handed_over_at, j.value ->> 6),
+             reference = coalesce(delivery.reference, j.value ->> 7)
+         FROM json_each(?1) AS j CROSS JOIN alarm_trigger AS t ON t.id = unhex(j.value ->> 0)
+         WHERE delivery.id = unhex(j.value ->> 0) AND delivery.rank > (j.value ->> 2)",
+    )
+    .bind(list(&listed))
     .execute(conn)
     .await?;
     Ok(())

@@ -20,11 +20,13 @@ mod lock;
 mod open;
 mod owners;
 mod reading;
+mod reports;
 mod rescue;
 mod sessions;
 mod settle;
 mod upkeep;
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
@@ -54,6 +56,8 @@ use crate::store::HistoryQuery;
 use crate::store::Judge;
 use crate::store::Living;
 use crate::store::NearClaim;
+use crate::store::Noted;
+use crate::store::Notice;
 use crate::store::OutboxEntry;
 use crate::store::Owner;
 use crate::store::PlanMark;
@@ -70,6 +74,7 @@ use crate::store::group::Unreadable;
 use crate::store::judged::Attempt;
 use crate::store::page::Page;
 use crate::trigger::AttemptToken;
+use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
@@ -328,6 +333,20 @@ impl Store for SqliteStore {
         let settled = settle::settle(&mut tx, settlements, self.clock.now()).await?;
         tx.commit().await?;
         Ok(settled)
+    }
+
+    async fn report(&self, notices: &[Notice]) -> Result<Vec<Noted>, StoreError> {
+        let mut tx = self.begin().await?;
+        let noted = reports::report(&mut tx, notices, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(noted)
+    }
+
+    async fn time_out(&self, limit: u32) -> Result<BTreeMap<ChannelKind, u64>, StoreError> {
+        let mut tx = self.begin().await?;
+        let given_up = reports::time_out(&mut tx, limit, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(given_up)
     }
 
     async fn history(&self, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {

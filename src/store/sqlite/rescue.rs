@@ -32,7 +32,8 @@ pub async fn rescue(
     let rows = sqlx::query(
         "-- rescue
          SELECT t.id, t.state, t.channel, t.withdrawn, t.due_at, t.processed, t.attempt_token, t.attempt_started,
-             s.beat_at
+             s.beat_at,
+             t.state = 'sending' AND EXISTS (SELECT 1 FROM delivery WHERE id = t.id AND rank >= 3) AS handed_over
          FROM (SELECT id, due_at FROM alarm_trigger
                WHERE due_at <= max(?1, (SELECT coalesce(max(held_until), ?1) FROM session))
                ORDER BY due_at, id LIMIT ?2) AS head
@@ -89,8 +90,9 @@ pub async fn take_over(
 ) -> Result<Rescued, StoreError> {
     let rows = sqlx::query(
         "-- take_over
-         SELECT id, state, channel, withdrawn, due_at, processed, attempt_token, attempt_started, NULL AS beat_at
-         FROM alarm_trigger
+         SELECT id, state, channel, withdrawn, due_at, processed, attempt_token, attempt_started, NULL AS beat_at,
+             state = 'sending' AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.id = t.id AND d.rank >= 3) AS handed_over
+         FROM alarm_trigger AS t
          WHERE due_at <= (SELECT held_until FROM session WHERE id = ?1) AND session = ?1
          ORDER BY due_at, id",
     )

@@ -141,6 +141,7 @@ async fn carry_out(
 ) -> Result<(), StoreError> {
     ledger::record_endings(conn, &plan.endings, now).await?;
     ledger::improve(conn, &plan.improvements, now).await?;
+    ledger::add_to_reports(conn, &plan.reported).await?;
     ledger::delete_sending(conn, &plan.ended).await?;
     delete_overtaken(conn, &plan.overtaken).await?;
     retry(conn, &plan.retries).await?;
@@ -151,7 +152,8 @@ async fn carry_out(
     limits::give_back(conn, &plan.given_back).await
 }
 
-async fn delete_overtaken(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Result<(), StoreError> {
+/// Deletes rows that turn out to have been handed over, and that nobody is sending.
+pub async fn delete_overtaken(conn: &mut SqliteConnection, ids: &[TriggerId]) -> Result<(), StoreError> {
     if ids.is_empty() {
         return Ok(());
     }

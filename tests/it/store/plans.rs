@@ -108,6 +108,19 @@ async fn no_statement_reads_a_whole_table() {
 }
 
 #[tokio::test]
+async fn what_awaits_too_long_is_found_by_its_deadline() {
+    let plans = all_plans().await;
+    let named = |(statement, _): &&(String, _)| statement.starts_with("-- time_out\n");
+    let (_, steps) = plans.iter().find(named).expect("there is one");
+    let walks = "SEARCH delivery USING COVERING INDEX delivery_awaiting (await_until<?)";
+    assert!(steps.iter().any(|step| step == walks), "{steps:?}");
+    assert!(
+        !steps.iter().any(|step| step.contains("TEMP B-TREE")),
+        "{steps:?}"
+    );
+}
+
+#[tokio::test]
 async fn repeated_scans_walk_the_head_of_the_due_index_and_sort_nothing() {
     let plans = all_plans().await;
     for verb in [

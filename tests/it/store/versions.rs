@@ -8,6 +8,8 @@ use std::time::Duration;
 use carillon::store::AttemptEnd;
 use carillon::store::HistoryQuery;
 use carillon::store::KeptMessage;
+use carillon::store::Noted;
+use carillon::store::Notice;
 use carillon::store::Report;
 use carillon::store::Retention;
 use carillon::store::Settled;
@@ -21,6 +23,7 @@ use carillon::trigger::OwnerId;
 use carillon::trigger::SessionId;
 use carillon::trigger::TriggerId;
 use carillon::trigger::outcome::Outcome;
+use carillon::trigger::outcome::Reported;
 use sqlx::Connection;
 use sqlx::PgConnection;
 use sqlx::Row;
@@ -147,6 +150,16 @@ async fn look_back(store: &dyn Store, id: TriggerId) {
         let history = store.history(&query).await.expect("a list");
         assert!(history.iter().any(|row| row.id == id));
     }
+    let delivered = Notice {
+        id,
+        reported: Reported::Delivered,
+        detail: String::new(),
+    };
+    for is_news in [true, false] {
+        let noted = store.report(std::slice::from_ref(&delivered)).await;
+        let noted = noted.expect("it is taken");
+        assert_eq!(matches!(noted[..], [Noted::Recorded { .. }]), is_news);
+    }
 }
 
 async fn keep_house(store: &dyn Store) {
@@ -155,6 +168,9 @@ async fn keep_house(store: &dyn Store) {
     let remembered = store.remember("zone data", "2026f").await;
     remembered.expect("it is remembered");
     assert!(store.remembered("zone data").await.expect("it is read").is_some());
+    let first = store.remember_first("secret", "s").await;
+    assert_eq!(first.expect("it is remembered"), "s");
+    assert!(store.time_out(10).await.expect("a sweep").is_empty());
     let nothing = Retention {
         history_before: minute(-9),
         tombstones_before: minute(-9),

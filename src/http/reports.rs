@@ -1,0 +1,195 @@
+//! What comes back after a hand-over: whoever took a message says how it ended, and providers say what became of theirs.
+//!
+//! A capability token opens each of these addresses, and only for the message that named it. A wrong token, an id that
+//! nobody has and a provider that is not configured are answered alike.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::StatusCode;
+use axum::http::header;
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::Shared;
+use super::body;
+use super::problem::Asked;
+use super::problem::At;
+use super::problem::Problem;
+use crate::channel::receipt::Slip;
+use crate::channel::receipt::Status;
+use crate::store::Delivery;
+use crate::store::Noted;
+use crate::store::Notice;
+use crate::token::Purpose;
+use crate::trigger::TriggerId;
+use crate::trigger::outcome::Reported;
+
+/// Bytes of a report or a receipt at the most.
+const LARGEST: usize = 16 * 1024;
+
+/// `?token=…`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct With {
+    token: Option<String>,
+}
+
+/// What is said beside the outcome. Of what is left out nothing is said.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    /// What came of the work.
+    result: Option<String>,
+    /// Why it failed.
+    reason: Option<String>,
+}
+
+/// What is known of a delivery once it was reported on.
+#[derive(Debug, Serialize)]
+pub(super) struct Reply {
+    id: String,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reason: &'static str,
+}
+
+impl From<Delivery> for Reply {
+    fn from(delivery: Delivery) -> Self {
+        Self {
+            id: delivery.id.to_string(),
+            outcome: delivery.outcome.as_str(),
+            reason: delivery.reason.as_str(),
+        }
+    }
+}
+
+/// `POST /v1/deliveries/{id}/complete?token=…`.
+pub(super) async fn complete(
+    State(shared): State<Shared>,
+    At(id): At<String>,
+    Asked(with): Asked<With>,
+    request: Request,
+) -> Result<Json<Reply>, Problem> {
+    end(&shared, &id, Reported::Completed, with, request).await
+}
+
+/// `POST /v1/deliveries/{id}/fail?token=…`.
+pub(super) async fn fail(
+    State(shared): State<Shared>,
+    At(id): At<String>,
+    Asked(with): Asked<With>,
+    request: Request,
+) -> Result<Json<Reply>, Problem> {
+    end(&shared, &id, Reported::Failed, with, request).await
+}
+
+/// The same report again is answered like the first.
+async fn end(
+    shared: &Shared,
+    id: &str,
+    reported: Reported,
+    with: With,
+    request: Request,
+) -> Result<Json<Reply>, Problem> {
+    let id = if let Some(token) = &with.token {
+        opened(shared, id, Purpose::Complete, token)?
+    } else {
+        shared.guard.admit(&request)?;
+        id.parse().map_err(|_| nothing_here())?
+    };
+    let (parts, body) = request.into_parts();
+    let detail = words(shared, &parts.headers, body).await?;
+    let notice = Notice { id, reported, detail };
+    record(shared, notice).await?;
+    let delivery = shared.store.delivery(id).await?.ok_or_else(nothing_here)?;
+    Ok(Json(delivery.into()))
+}
+
+/// `GET` and `POST /v1/receipts/{provider}/{trigger}/{token}`. Answered once it is on record: a provider that got no
+/// answer sends it again.
+pub(super) async fn receipt(
+    State(shared): State<Shared>,
+    At((provider, id, token)): At<(String, String, String)>,
+    request: Request,
+) -> Result<StatusCode, Problem> {
+    let id = opened(&shared, &id, Purpose::Receipt(&provider), &token)?;
+    let read = shared.receipts.get(&provider).ok_or_else(nothing_here)?;
+    let (parts, body) = request.into_parts();
+    let body = body::Arriving::new(body, &parts.headers, LARGEST, &shared)?
+        .whole()
+        .await?;
+    let content_type = parts.headers.get(header::CONTENT_TYPE);
+    let slip = Slip {
+        query: parts.uri.query().unwrap_or_default(),
+        content_type: content_type
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default(),
+        body: &body,
+    };
+    let receipt = read(&slip).map_err(|error| {
+        tracing::warn!(trigger.id = %id, provider, error, "a receipt cannot be read");
+        Problem::bad_request(format!("the receipt cannot be read: {error}"))
+    })?;
+    let reported = match receipt.status {
+        Status::Pending => return Ok(StatusCode::NO_CONTENT),
+        Status::Delivered => Reported::Delivered,
+        Status::Undelivered => Reported::Undelivered,
+    };
+    let detail = visible(&receipt.detail);
+    record(&shared, Notice { id, reported, detail }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The trigger that `token` speaks of.
+fn opened(shared: &Shared, id: &str, purpose: Purpose<'_>, token: &str) -> Result<TriggerId, Problem> {
+    let id: TriggerId = id.parse().map_err(|_| nothing_here())?;
+    let opens = shared.tokens.check(&id.to_string(), purpose, token);
+    opens.then_some(id).ok_or_else(nothing_here)
+}
+
+async fn record(shared: &Shared, notice: Notice) -> Result<(), Problem> {
+    let id = notice.id;
+    let noted = shared.store.report(&[notice]).await?;
+    match noted.first() {
+        Some(Noted::Recorded {
+            channel,
+            outcome,
+            reason,
+        }) => {
+            shared.metrics.reported(*channel, *outcome, *reason, 1);
+            tracing::info!(trigger.id = %id, %channel, %outcome, %reason, "a report was recorded");
+            Ok(())
+        }
+        Some(Noted::Known) => Ok(()),
+        Some(Noted::Unknown) | None => Err(nothing_here()),
+    }
+}
+
+/// What the body says beside the outcome; nothing where there is none.
+async fn words(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<String, Problem> {
+    body::expect_type(
+        headers,
+        &["application/json"],
+        "send {\"result\": …} or {\"reason\": …} as JSON, or no body",
+    )?;
+    let bytes = body::Arriving::new(body, headers, LARGEST, shared)?
+        .whole()
+        .await?;
+    if bytes.trim_ascii().is_empty() {
+        return Ok(String::new());
+    }
+    let words: Words = body::json(&bytes)?;
+    Ok(visible(&words.result.or(words.reason).unwrap_or_default()))
+}
+
+/// What others say is shown to people: without characters that command their terminals.
+fn visible(text: &str) -> String {
+    text.chars().filter(|it| !it.is_control()).collect()
+}
+
+fn nothing_here() -> Problem {
+    Problem::not_found("there is no delivery with this id and token")
+}
