@@ -68,3 +68,27 @@ pub struct UnreadableAlarm {
     /// What is wrong, with the value and the cure.
     pub reason: String,
 }
+
+/// Something that a VALARM asks for and that is not followed, though the alarm itself is, or its equal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ignored {
+    /// What is not followed.
+    pub what: IgnoredPart,
+    /// The identity of the alarm.
+    pub identity: String,
+    /// ACTION, upper case.
+    pub action: String,
+    /// The line of its BEGIN, from 1.
+    pub line: usize,
+    /// Why, with the value.
+    pub reason: String,
+}
+
+/// What is not followed of a VALARM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IgnoredPart {
+    /// All of it: another one of the same component is its equal.
+    Duplicate,
+    /// REPEAT: it goes off once.
+    Repeat,
+}

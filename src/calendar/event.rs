@@ -5,6 +5,7 @@ use chrono::NaiveDate;
 use chrono::Utc;
 
 use crate::calendar::alarm::Alarm;
+use crate::calendar::alarm::Ignored;
 use crate::calendar::alarm::UnreadableAlarm;
 use crate::calendar::moment::Moment;
 use crate::calendar::moment::Span;
@@ -80,6 +81,8 @@ pub struct Component {
     pub alarms: Vec<Alarm>,
     /// Its alarms that could not be read.
     pub unreadable: Vec<UnreadableAlarm>,
+    /// What its alarms ask for and is not followed.
+    pub ignored: Vec<Ignored>,
 }
 
 impl Component {

@@ -68,7 +68,7 @@ enum Command {
     /// Ask a running node about its cluster
     Cluster(cluster::Arguments),
 
-    /// Show what would fire, for whom and when; needs neither a server nor a configuration
+    /// Show what fires, when and for whom, and what does not and why; needs neither a server nor a configuration
     Preview(preview::Arguments),
 }
 
@@ -79,7 +79,10 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Migrate => with_settings(cli, |_, settings| migrate(&settings)),
         Command::Check(arguments) => with_settings(cli, |_, settings| check::run(arguments, &settings)),
         Command::Cluster(arguments) => with_settings(cli, |_, settings| cluster::run(arguments, &settings)),
-        Command::Preview(arguments) => preview::run(arguments),
+        Command::Preview(arguments) => match &cli.config {
+            Some(_) => with_settings(cli, |_, settings| Ok(preview::run(arguments, Some(&settings)))),
+            None => preview::run(arguments, None),
+        },
     }
 }
 

@@ -1,8 +1,10 @@
 //! `carillon preview`: reads files, lets [`crate::preview`] say what would fire, and prints it.
 
-use std::fs;
+mod files;
+mod harmless;
+mod progress;
+
 use std::io;
-use std::io::Read;
 use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
@@ -13,33 +15,43 @@ use chrono::Utc;
 use clap::Args;
 
 use crate::calendar::zone::Zone;
+use crate::cli::preview::files::STANDARD_INPUT;
+use crate::cli::preview::harmless::escaped;
+use crate::cli::preview::harmless::plain;
+use crate::cli::preview::progress::Progress;
 use crate::clock::Clock;
 use crate::clock::SystemClock;
+use crate::config::Settings;
 use crate::preview;
+use crate::preview::Carried;
 use crate::preview::Options;
 use crate::preview::Preview;
 use crate::trigger::ChannelKind;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
 
-/// Bytes of one file at the most.
-const LARGEST: u64 = 64 << 20;
+/// As clap ends where the arguments are wrong.
+const WRONG_ARGUMENTS: u8 = 2;
 
-/// Folders within folders at the most.
-const DEEPEST: usize = 8;
+/// Up to so many alarms with nothing left to fire are named by a table without being asked.
+const PAST: usize = 5;
+
+/// The most that `--past` lists.
+const MOST_PAST: usize = 10_000_000;
 
 /// What `preview` takes.
 #[derive(Debug, Args)]
+#[command(after_long_help = MORE_HELP)]
 pub(super) struct Arguments {
-    /// iCalendar files, folders with them, or `-` for standard input
+    /// iCalendar files, folders with them, or `-` for standard input. Several are one calendar of one person
     #[arg(required = true, value_name = "FILE|FOLDER|-")]
     paths: Vec<PathBuf>,
 
-    /// The owner's time zone: floating and all-day times are understood in it
+    /// The owner's time zone: floating and all-day times are understood in it, and the table is written in it
     #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = zone)]
     tz: Zone,
 
-    /// Nothing that fires before this instant is listed [default: now]
+    /// Nothing that fires before this instant is listed; give an earlier one to see what has fired [default: now]
     #[arg(long, value_name = "RFC3339", value_parser = instant)]
     at: Option<DateTime<Utc>>,
 
@@ -47,7 +59,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "RFC3339", value_parser = instant)]
     until: Option<DateTime<Utc>>,
 
-    /// How many firings of each file are listed at the most
+    /// How many firings are listed at the most. What does not fire is listed up to the last of them, and does not count
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = limit)]
     limit: usize,
 
@@ -59,163 +71,175 @@ pub(super) struct Arguments {
     #[arg(long = "owner", value_name = "ADDRESS")]
     addresses: Vec<String>,
 
-    /// One JSON object a line instead of a table
+    /// Only the event with this UID. May be repeated
+    #[arg(long = "uid", value_name = "UID")]
+    uids: Vec<String>,
+
+    /// Say for each firing how its instant came about: start, zone, rule, occurrence, trigger
+    #[arg(long)]
+    explain: bool,
+
+    /// List all alarms that have nothing left to fire, each with its last firing
+    #[arg(long)]
+    past: bool,
+
+    /// One JSON object a line instead of a table; `--help` says what is in it
     #[arg(long)]
     json: bool,
 }
 
+const MORE_HELP: &str = "\
+JSON, one object a line, in order of time; what has no time comes last. Instants are RFC 3339 in UTC, `null` where there is none:
+  trigger_at   when the alarm fires, or would
+  occurrence   the occurrence, by its RECURRENCE-ID
+  uid          the UID of the event; of an event without one, a hash of its text
+  alarm        the UID of the VALARM; of one without, a hash of what it says
+  action       ACTION: EMAIL, DISPLAY, AUDIO …
+  recipient    whom it is for: `owner`
+  skipped      only where it does not fire: why, in words that may change
+  why          only where it does not fire: why, by a name that does not change, see below
+  further      only with `skipped`: true where later firings of the alarm do not fire either, which have no lines
+  summary      SUMMARY
+  timing       when the alarm goes off, in words that may change: `15 minutes before the start`
+  repeat       0 for the first firing, k for the k-th repeat of it; `repeats` says how many there are
+  starts_at    when the occurrence starts; `ends_at` when it ends
+  notes        only where there are some: a time that the clock skips or repeats, and what is meant
+  explanation  only with --explain: the steps from DTSTART to the instant
+  source       the file
+
+Names in `why`:
+  cancelled  completed             the event, or this occurrence, is called off, or done
+  declined  delegated              the owner does not come, or sends somebody else
+  excluded  replaced               EXDATE takes the occurrence out; an override takes its place
+  override_without_alarm           the override of the occurrence has no VALARM
+  acknowledged  past               this firing was acknowledged; the last firing is past (with --past)
+  not_carried                      --channel does not carry the ACTION
+  not_by_time  no_anchor           ACTION:NONE, or an alarm at a place; TRIGGER counts from what is missing
+  too_often  too_costly            more than once a minute; the rules need too many search steps
+  duplicate  superseded            an equal VALARM counts; a newer version of the same occurrence counts
+  repeat_ignored                   REPEAT is not followed, the first firing is
+  copy                             another file has the same event with the same alarm
+  no_event                         it says something about an event and is none (METHOD:REPLY)
+  no_alarm                         the event has no VALARM
+  alarm_unreadable  event_unreadable  rule_unreadable
+
+With --config FILE the policies of that file hold: which ACTIONs become messages (policies.display), and what is chosen for
+declined and delegated events and for tasks without DTSTART.
+
+Exit codes: 0 if all could be read; 65 if something could not (it is named on standard error, and the rest is shown all the
+same); 2 if the arguments are wrong, 78 if the configuration is; 1 if the answer cannot be written. That something does not fire is no error.";
+
 /// Previews every file. What cannot be read is reported and does not stop the others.
-pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    let options = Options {
+pub(super) fn run(arguments: &Arguments, settings: Option<&Settings>) -> ExitCode {
+    let is_input = |path: &&PathBuf| path.as_path() == Path::new(STANDARD_INPUT);
+    if arguments.paths.iter().filter(is_input).count() > 1 {
+        eprintln!("standard input is named twice: name `-` once, it can be read only once");
+        return WRONG_ARGUMENTS.into();
+    }
+    let options = options(arguments, settings);
+    let (preview, is_all_good) = preview_all(arguments, &options);
+    match show(&preview, arguments) {
+        // Whoever reads us may have seen enough, as `head` has.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("the preview cannot be written: {error}");
+            ExitCode::FAILURE
+        }
+        _ if is_all_good => ExitCode::SUCCESS,
+        _ => super::WRONG_DATA.into(),
+    }
+}
+
+fn options(arguments: &Arguments, settings: Option<&Settings>) -> Options {
+    Options {
         owner: Person {
             zone: arguments.tz.clone(),
             addresses: arguments.addresses.clone(),
-            choices: Choices::default(),
+            choices: settings.map_or_else(Choices::default, |settings| settings.policies.choices),
         },
         at: arguments.at.unwrap_or_else(|| SystemClock.now()),
         until: arguments.until,
         limit: arguments.limit,
-        channel: arguments.channel,
-    };
-    let mut all_good = true;
-    let mut files = Vec::new();
-    for path in &arguments.paths {
-        if let Err(error) = collect(path, 0, &mut files) {
-            complain(path, &error.to_string());
-            all_good = false;
-        }
-    }
-    let is_titled = files.len() > 1 && !arguments.json;
-    for file in files {
-        let preview = read(&file)
-            .map_err(|error| error.to_string())
-            .and_then(|text| preview::preview(&text, &options).map_err(|error| error.to_string()));
-        match preview {
-            Ok(preview) => {
-                all_good &= preview.rejected.is_empty();
-                report(&file, &preview, arguments.json);
-                // Whoever reads us may have seen enough, as `head` has.
-                match show(&file, &preview, arguments, is_titled) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
-                    Err(error) => {
-                        eprintln!("the preview cannot be written: {error}");
-                        all_good = false;
-                        break;
-                    }
-                }
-            }
-            Err(reason) => {
-                complain(&file, &reason);
-                all_good = false;
-            }
-        }
-    }
-    if all_good {
-        ExitCode::SUCCESS
-    } else {
-        super::WRONG_DATA.into()
+        past: match (arguments.past, arguments.json) {
+            (true, _) => MOST_PAST,
+            (false, true) => 0,
+            (false, false) => PAST,
+        },
+        carried: carried(arguments.channel, settings),
+        uids: arguments.uids.clone(),
+        is_explained: arguments.explain,
     }
 }
 
-/// The files at `path`: itself, or those in the folder whose names end in `.ics`, in order of their names.
-fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    if path == Path::new("-") || !path.is_dir() {
-        files.push(path.to_owned());
-        return Ok(());
-    }
-    let mut entries = fs::read_dir(path)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<io::Result<Vec<PathBuf>>>()?;
-    entries.sort();
-    for entry in entries {
-        let is_calendar = entry
-            .extension()
-            .is_some_and(|extension| extension.eq_ignore_ascii_case("ics"));
-        if entry.is_dir() && !entry.is_symlink() && depth < DEEPEST {
-            collect(&entry, depth + 1, files)?;
-        } else if is_calendar && entry.is_file() {
-            files.push(entry);
+/// A configuration says what becomes a message; without one only a channel that is asked for does.
+fn carried(channel: Option<ChannelKind>, settings: Option<&Settings>) -> Option<Carried> {
+    let by = channel.or(settings.map(|_| ChannelKind::Email))?;
+    let with_display = settings.is_some_and(|settings| settings.policies.display.delivers());
+    Some(Carried { by, with_display })
+}
+
+/// All files as one, and whether all of them could be read.
+fn preview_all(arguments: &Arguments, options: &Options) -> (Preview, bool) {
+    let mut is_all_good = true;
+    let mut files = Vec::new();
+    for path in &arguments.paths {
+        if let Err(error) = files::collect(path, &mut files) {
+            complain(path, &error.to_string());
+            is_all_good = false;
         }
     }
-    Ok(())
+    let mut all = Preview::default();
+    let mut progress = Progress::start();
+    for file in &files {
+        let read = files::read(file).map_err(|error| error.to_string());
+        let mut watch = |done, of| progress.say(file, done, of);
+        let preview = read
+            .and_then(|text| preview::watched(&text, options, &mut watch).map_err(|error| error.to_string()));
+        progress.end();
+        match preview {
+            Ok(mut preview) => {
+                is_all_good &= preview.rejected.is_empty();
+                report(file, &mut preview, arguments.json, files.len() > 1);
+                preview.name(&file.strip_prefix(".").unwrap_or(file).display().to_string());
+                all.add(preview, options);
+            }
+            Err(reason) => {
+                complain(file, &reason);
+                is_all_good = false;
+            }
+        }
+    }
+    all.settle(options);
+    (all, is_all_good)
 }
 
 /// Reports what is wrong with a file; the table says the warnings itself.
-fn report(file: &Path, preview: &Preview, is_json: bool) {
+fn report(file: &Path, preview: &mut Preview, is_json: bool, is_one_of_many: bool) {
     for rejection in &preview.rejected {
-        complain(
-            file,
-            &format!(
-                "line {}: {}: {}",
-                rejection.line, rejection.component, rejection.reason
-            ),
-        );
+        let (line, component, reason) = (rejection.line, &rejection.component, &rejection.reason);
+        complain(file, &format!("line {line}: {component}: {reason}"));
     }
-    for warning in preview.warnings.iter().filter(|_| is_json) {
-        complain(file, &format!("warning: {warning}"));
+    for warning in &mut preview.warnings {
+        if is_json {
+            complain(file, &format!("warning: {warning}"));
+        } else if is_one_of_many {
+            *warning = format!("{}: {warning}", file.display());
+        }
     }
 }
 
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    let source: Box<dyn Read> = if file == Path::new("-") {
-        Box::new(io::stdin())
-    } else {
-        Box::new(fs::File::open(file)?)
-    };
-    let mut text = Vec::new();
-    source.take(LARGEST + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > LARGEST {
-        return Err(io::Error::other(format!(
-            "the file is larger than {LARGEST} bytes"
-        )));
-    }
-    Ok(text)
-}
-
-fn show(file: &Path, preview: &Preview, arguments: &Arguments, is_titled: bool) -> io::Result<()> {
+fn show(preview: &Preview, arguments: &Arguments) -> io::Result<()> {
     let text = if arguments.json {
         escaped(&preview.json())
     } else {
         plain(&preview.table(&arguments.tz))
     };
     let mut out = io::stdout().lock();
-    if is_titled {
-        writeln!(out, "{}", plain(&format!("== {}", file.display())))?;
-    }
-    write!(out, "{text}")?;
+    out.write_all(text.as_bytes())?;
     out.flush()
 }
 
 fn complain(file: &Path, reason: &str) {
     eprintln!("{}", plain(&format!("{}: {reason}", file.display())));
-}
-
-/// Text of strangers without what would command the terminal or turn its line around.
-fn plain(text: &str) -> String {
-    let harmless = |c| if commands(c) { '\u{fffd}' } else { c };
-    text.chars().map(harmless).collect()
-}
-
-/// JSON that means the same and commands no terminal. Outside strings, where an escape is none, JSON has no such
-/// characters.
-fn escaped(json: &str) -> String {
-    use std::fmt::Write as _;
-
-    let mut text = String::with_capacity(json.len());
-    for c in json.chars() {
-        if commands(c) {
-            write!(text, "\\u{:04x}", u32::from(c)).expect("writing to a string cannot fail");
-        } else {
-            text.push(c);
-        }
-    }
-    text
-}
-
-/// Control characters, and those that override the direction of text.
-fn commands(c: char) -> bool {
-    (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn zone(name: &str) -> Result<Zone, String> {

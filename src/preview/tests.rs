@@ -26,7 +26,10 @@ fn options(zone: &str, at: DateTime<Utc>, limit: usize) -> Options {
         at,
         until: None,
         limit,
-        channel: None,
+        past: 5,
+        carried: None,
+        uids: Vec::new(),
+        is_explained: false,
     }
 }
 
@@ -61,6 +64,10 @@ fn vevent(uid: &str, lines: &str) -> String {
     format!("BEGIN:VEVENT\nUID:{uid}\n{lines}\nEND:VEVENT\n")
 }
 
+fn instant(text: &str) -> DateTime<Utc> {
+    text.parse().expect("an instant")
+}
+
 const EMAIL: &str = "BEGIN:VALARM\nUID:e\nACTION:EMAIL\nTRIGGER:-PT15M\nEND:VALARM";
 const DISPLAY: &str = "BEGIN:VALARM\nUID:d\nACTION:DISPLAY\nTRIGGER:-PT5M\nEND:VALARM";
 
@@ -77,7 +84,7 @@ fn a_firing_is_one_json_object() {
         &vevent("u", &format!("DTSTART:20261201T090000Z\n{EMAIL}")),
         |_| {},
     );
-    let expected = r#"{"trigger_at":"2026-12-01T08:45:00Z","occurrence":"2026-12-01T09:00:00Z","uid":"u","alarm":"e","action":"EMAIL","recipient":"owner"}"#;
+    let expected = r#"{"trigger_at":"2026-12-01T08:45:00Z","occurrence":"2026-12-01T09:00:00Z","uid":"u","alarm":"e","action":"EMAIL","recipient":"owner","summary":null,"timing":"15 minutes before the start","repeat":0,"repeats":0,"starts_at":"2026-12-01T09:00:00Z","ends_at":"2026-12-01T09:00:00Z"}"#;
     assert_eq!(preview.json(), format!("{expected}\n"));
 }
 
@@ -107,17 +114,39 @@ fn what_is_past_or_beyond_is_not_listed() {
     );
     let just_past = vevent("now", &format!("DTSTART:20261127T001459Z\n{EMAIL}"));
     let beyond = vevent("beyond", &format!("DTSTART:20270101T000000Z\n{EMAIL}"));
-    let preview = seen(&(past + &cancelled + &just_past + &beyond), |options| {
-        options.until = Some("2026-12-31T00:00:00Z".parse().expect("an instant"));
+    let all = past + &cancelled + &just_past + &beyond;
+    let until = |options: &mut Options| options.until = Some(instant("2026-12-31T00:00:00Z"));
+
+    let preview = seen(&all, until);
+
+    assert_eq!(preview.lines, []);
+    let past: Vec<(Option<&str>, Option<&str>)> = preview
+        .past
+        .iter()
+        .map(|line| (line.trigger_at.as_deref(), line.why))
+        .collect();
+    let expected = [
+        (Some("2026-11-01T08:45:00Z"), Some("past")),
+        (Some("2026-11-01T08:45:00Z"), Some("cancelled")),
+        (Some("2026-11-26T23:59:59Z"), Some("past")),
+    ];
+    assert_eq!(past, expected);
+    let counted = seen(&all, |options| {
+        until(options);
+        options.past = 2;
     });
-    assert_eq!(firings(&preview), [""; 0]);
-    assert!(
-        preview
-            .lines
-            .iter()
-            .all(|line| line.uid.as_deref() == Some("cancelled")),
-        "{preview:?}"
+    assert_eq!((counted.past.len(), counted.past_alarms), (0, 3));
+}
+
+#[test]
+fn the_last_firing_of_a_series_that_is_over_is_found() {
+    let series = vevent(
+        "u",
+        &format!("DTSTART:20160101T090000Z\nRRULE:FREQ=WEEKLY;COUNT=500\n{EMAIL}"),
     );
+    let preview = seen(&series, |_| {});
+    let last = instant("2016-01-01T08:45:00Z") + TimeDelta::weeks(499);
+    assert_eq!(preview.past[0].trigger_at, Some(written(last)));
 }
 
 #[test]
@@ -154,31 +183,289 @@ fn what_will_not_fire_says_why_and_when_it_would_have() {
     }
 }
 
+fn carried(with_display: bool) -> Option<Carried> {
+    let by = ChannelKind::Email;
+    Some(Carried { by, with_display })
+}
+
 #[test]
 fn a_channel_carries_email_alarms_only() {
     let both = vevent(
         "u",
         &format!("DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY\n{EMAIL}\n{DISPLAY}"),
     );
-    let preview = seen(&both, |options| options.channel = Some(ChannelKind::Email));
+    let preview = seen(&both, |options| options.carried = carried(false));
     assert_eq!(firings(&preview).len(), 3);
-    assert_eq!(skips(&preview).len(), 1);
+    assert_eq!(whys(&preview), [(Some("2026-12-01T08:55:00Z"), "not_carried")]);
+    assert!(preview.lines.iter().any(|line| line.further));
     assert_eq!(firings(&seen(&both, |options| options.limit = 4)).len(), 4);
+    let all = seen(&both, |options| options.carried = carried(true));
+    assert_eq!(whys(&all), []);
 }
 
 #[test]
 fn people_get_local_times_and_words() {
     let preview = seen(
-        &vevent("u", &format!("DTSTART:20261201T090000Z\n{EMAIL}")),
+        &vevent("u", &format!("SUMMARY:Tea\nDTSTART:20261201T090000Z\n{EMAIL}")),
         |_| {},
     );
     let zone = Zone::iana("Europe/Berlin").expect("a zone");
     let expected = "\
-FIRES                 ACTION    OCCURRENCE            EVENT
-Tue 2026-12-01 09:45  EMAIL     Tue 2026-12-01 10:00  u
+FIRES                        WHAT            ALARM                        OCCURRENCE                   EVENT
+Tue 2026-12-01 09:45 +01:00  EMAIL to owner  15 minutes before the start  Tue 2026-12-01 10:00 +01:00  Tea (u)
+
 times are those of Europe/Berlin
 ";
     assert_eq!(preview.table(&zone), expected);
+}
+
+/// Why what does not fire does not, and when it would have.
+fn whys(preview: &Preview) -> Vec<(Option<&str>, &str)> {
+    let lines = preview.lines.iter();
+    lines
+        .filter_map(|line| Some((line.trigger_at.as_deref(), line.why?)))
+        .collect()
+}
+
+const DAILY: &str = "DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY;COUNT=4";
+
+#[test]
+fn what_takes_an_occurrence_out_is_told_at_its_instant() {
+    let change = |name: &str, lines: &str| (name.to_owned(), lines.to_owned());
+    let single = |lines: &str| vevent("u", &format!("RECURRENCE-ID:20261202T090000Z\n{lines}"));
+    let cases = [
+        change("excluded", "EXDATE:20261202T090000Z"),
+        change("excluded", "EXDATE;VALUE=DATE:20261202"),
+        change("replaced", &single(&format!("DTSTART:20261202T150000Z\n{EMAIL}"))),
+        change("override_without_alarm", &single("DTSTART:20261202T090000Z")),
+        change("cancelled", &single("DTSTART:20261202T090000Z\nSTATUS:CANCELLED")),
+        change(
+            "cancelled",
+            &single(&format!("DTSTART:20261202T090000Z\nSTATUS:CANCELLED\n{EMAIL}")),
+        ),
+        change(
+            "declined",
+            &single("DTSTART:20261202T090000Z\nATTENDEE;PARTSTAT=DECLINED:mailto:me@example.org"),
+        ),
+    ];
+    for (why, lines) in cases {
+        let text = if lines.starts_with("EXDATE") {
+            vevent("u", &format!("{DAILY}\n{lines}\n{EMAIL}"))
+        } else {
+            vevent("u", &format!("{DAILY}\n{EMAIL}")) + &lines
+        };
+        let preview = seen(&text, |options| options.limit = 9);
+        assert_eq!(
+            whys(&preview),
+            [(Some("2026-12-02T08:45:00Z"), why.as_str())],
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_acknowledged_firing_is_told_while_it_is_in_sight() {
+    let text = vevent(
+        "u",
+        &format!(
+            "{DAILY}\n{}",
+            EMAIL.replace("END:", "ACKNOWLEDGED:20261202T084501Z\nEND:")
+        ),
+    );
+    let preview = seen(&text, |_| {});
+    let expected = [
+        (Some("2026-12-01T08:45:00Z"), "acknowledged"),
+        (Some("2026-12-02T08:45:00Z"), "acknowledged"),
+    ];
+    assert_eq!(whys(&preview), expected);
+    assert_eq!(
+        firings(&preview),
+        ["2026-12-03T08:45:00Z", "2026-12-04T08:45:00Z"]
+    );
+    let later = seen(&text, |options| options.at = instant("2026-12-02T12:00:00Z"));
+    assert_eq!(whys(&later), []);
+}
+
+#[test]
+fn what_is_not_followed_of_an_alarm_is_told() {
+    let repeat = EMAIL.replace("END:", "REPEAT:2\nEND:");
+    let cases = [
+        (format!("{EMAIL}\n{EMAIL}"), "duplicate"),
+        (repeat, "repeat_ignored"),
+        (EMAIL.replace("-PT15M", "soon"), "alarm_unreadable"),
+        (EMAIL.replace("ACTION:EMAIL", "ACTION:NONE"), "not_by_time"),
+        (String::new(), "no_alarm"),
+    ];
+    for (alarms, why) in cases {
+        let preview = seen(
+            &vevent("u", &format!("DTSTART:20261201T090000Z\n{alarms}")),
+            |_| {},
+        );
+        assert_eq!(whys(&preview), [(None, why)], "{alarms}");
+    }
+    let many: String = (0..52)
+        .map(|number| {
+            EMAIL
+                .replace("UID:e", &format!("UID:{number}"))
+                .replace("-PT15M", &format!("-PT{number}M"))
+                + "\n"
+        })
+        .collect();
+    let preview = seen(&vevent("u", &format!("DTSTART:20261201T090000Z\n{many}")), |_| {});
+    assert_eq!(whys(&preview), [(None, "alarm_unreadable"); 2]);
+    assert!(preview.lines.iter().any(|line| {
+        let reason = line.skipped.as_deref().unwrap_or_default();
+        reason.contains("more than 50 alarms")
+    }));
+}
+
+#[test]
+fn an_older_version_and_a_date_too_close_are_told() {
+    let versions = vevent("u", &format!("SEQUENCE:1\nDTSTART:20261201T090000Z\n{EMAIL}"))
+        + &vevent("u", &format!("SEQUENCE:2\nDTSTART:20261201T100000Z\n{EMAIL}"));
+    let preview = seen(&versions, |_| {});
+    assert_eq!(whys(&preview), [(None, "superseded")]);
+    assert_eq!(firings(&preview), ["2026-12-01T09:45:00Z"]);
+
+    let close = vevent(
+        "u",
+        &format!("DTSTART:20261201T090000Z\nRDATE:20261201T090000Z,20261201T090030Z\n{EMAIL}"),
+    );
+    let preview = seen(&close, |_| {});
+    assert_eq!(whys(&preview), [(None, "too_often")]);
+    assert_eq!(
+        preview.lines[1].occurrence.as_deref(),
+        Some("2026-12-01T09:00:30Z")
+    );
+}
+
+#[test]
+fn a_series_that_will_not_fire_is_told_once() {
+    let text = vevent("u", &format!("{DAILY}\nSTATUS:CANCELLED\n{EMAIL}"));
+    let preview = seen(&text, |_| {});
+    assert_eq!(whys(&preview), [(Some("2026-12-01T08:45:00Z"), "cancelled")]);
+    assert!(preview.lines[0].further);
+    let last = seen(&text, |options| options.at = instant("2026-12-04T00:00:00Z"));
+    assert!(!last.lines[0].further);
+}
+
+#[test]
+fn a_time_that_the_clock_skips_or_repeats_is_noted() {
+    let at = |local: &str, trigger: &str| {
+        let alarm = EMAIL.replace("-PT15M", trigger);
+        let text = vevent("u", &format!("DTSTART;TZID=Europe/Berlin:{local}\n{alarm}"));
+        seen(&text, |options| options.at = instant("2026-01-01T00:00:00Z")).lines[0]
+            .notes
+            .clone()
+    };
+    assert!(at("20260329T023000", "-PT1H")[0].starts_with("02:30 does not exist on 2026-03-29"));
+    assert!(at("20260330T023000", "-P1D")[0].contains("03:30 is meant"));
+    assert!(at("20261025T023000", "-PT1H")[0].starts_with("02:30 comes twice on 2026-10-25"));
+    assert_eq!(at("20260330T023000", "-PT24H"), [""; 0]);
+    assert_eq!(at("20261025T033000", "-PT1H"), [""; 0]);
+}
+
+#[test]
+fn what_a_zone_was_taken_for_is_told() {
+    let text = "BEGIN:VTIMEZONE\nTZID:Pune\nBEGIN:STANDARD\nDTSTART:16010101T000000\nTZOFFSETFROM:+0530\n\
+                TZOFFSETTO:+0530\nEND:STANDARD\nEND:VTIMEZONE\n"
+        .to_owned()
+        + &vevent("a", "DTSTART;TZID=W. Europe Standard Time:20261201T090000")
+        + &vevent("b", "DTSTART;TZID=Pune:20261201T090000")
+        + &vevent("c", "DTSTART;TZID=Europe/Berlin:20261201T090000");
+    let preview = seen(&text, |_| {});
+    let expected = [
+        "TZID `Pune` is no zone that is known: the rules of its VTIMEZONE are followed",
+        "TZID `W. Europe Standard Time` is read as Europe/Berlin",
+    ];
+    assert_eq!(preview.zones, expected);
+}
+
+#[test]
+fn an_explanation_leads_from_what_is_written_to_the_instant() {
+    let text = vevent(
+        "u",
+        &format!("DTSTART;TZID=Europe/Berlin:20261201T100000\nRRULE:FREQ=DAILY\n{EMAIL}"),
+    );
+    let preview = seen(&text, |options| options.is_explained = true);
+    let expected = [
+        "the alarm is that of the VEVENT at line 2",
+        "DTSTART is Tue 2026-12-01 10:00 in Europe/Berlin",
+        "RRULE is FREQ=DAILY",
+        "the occurrence is that of Wed 2026-12-02 10:00 +01:00 in Europe/Berlin",
+        "TRIGGER is 15 minutes before the start: Wed 2026-12-02 09:45 +01:00 in Europe/Berlin",
+        "the instant is 2026-12-02T08:45:00Z",
+    ];
+    assert_eq!(preview.lines[1].explanation, expected);
+}
+
+#[test]
+fn one_event_in_two_files_is_one_message() {
+    let text = vevent("u", &format!("{DAILY}\n{EMAIL}"));
+    let mut options = None;
+    let first = seen(&text, |given| options = Some(given.clone()));
+    let options = options.expect("they were given");
+    let mut all = Preview::default();
+    all.add(first, &options);
+    all.add(seen(&text, |_| {}), &options);
+    all.settle(&options);
+    assert_eq!(firings(&all).len(), 3);
+    assert_eq!(
+        whys(&all).iter().map(|(_, why)| *why).collect::<Vec<&str>>(),
+        ["copy"; 3]
+    );
+    assert_eq!(all.following.next_at, Some(instant("2026-12-04T08:45:00Z")));
+}
+
+#[test]
+fn what_follows_the_limit_is_counted_until_the_end_that_was_asked_for() {
+    let text = vevent(
+        "u",
+        &format!("DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY\n{EMAIL}"),
+    );
+    let next_at = Some(instant("2026-12-04T08:45:00Z"));
+    let counted = seen(&text, |options| {
+        options.until = Some(instant("2026-12-31T00:00:00Z"));
+    });
+    assert_eq!(
+        counted.following,
+        Following {
+            next_at,
+            count: 27,
+            is_all: true
+        }
+    );
+    let endless = seen(&text, |_| {});
+    assert_eq!(
+        (endless.following.next_at, endless.following.is_all),
+        (next_at, false)
+    );
+}
+
+#[test]
+fn a_hostile_event_hides_no_other() {
+    let hostile: String = (0..12)
+        .map(|number| {
+            vevent(
+                &format!("hostile-{number}"),
+                &format!("DTSTART:20261201T090000Z\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30\n{EMAIL}"),
+            )
+        })
+        .collect();
+    let good = vevent("good", &format!("DTSTART:20261202T090000Z\n{EMAIL}"));
+    let preview = seen(&(hostile + &good), |options| options.limit = 1_000);
+    assert!(
+        preview
+            .lines
+            .iter()
+            .any(|line| line.uid.as_deref() == Some("good") && line.skipped.is_none())
+    );
+}
+
+#[test]
+fn every_reason_has_a_name_of_its_own() {
+    let names: HashSet<&str> = Why::ALL.iter().map(|why| why.as_str()).collect();
+    assert_eq!(names.len(), Why::ALL.len());
 }
 
 #[test]

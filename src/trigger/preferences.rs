@@ -52,6 +52,11 @@ pub enum Display {
 }
 
 impl Display {
+    /// Whether DISPLAY and AUDIO alarms become messages.
+    pub const fn delivers(self) -> bool {
+        matches!(self, Self::Deliver)
+    }
+
     /// The name in the configuration and the API.
     pub const fn as_str(self) -> &'static str {
         match self {

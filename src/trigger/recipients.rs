@@ -65,8 +65,10 @@ pub fn telling(events: &[Event], address: &str) -> Vec<Event> {
     events
 }
 
-/// Rooms do not read, and who declined does not want to.
+/// Rooms do not read, and who declined or sent somebody else does not want to.
 fn is_wanted(component: &Component, address: &str) -> bool {
     let attendee = component.attendee(&[address.to_owned()]);
-    attendee.is_none_or(|attendee| attendee.is_person && attendee.status.as_deref() != Some("DECLINED"))
+    attendee.is_none_or(|attendee| {
+        attendee.is_person && !matches!(attendee.status.as_deref(), Some("DECLINED" | "DELEGATED"))
+    })
 }

@@ -24,6 +24,7 @@ mod model;
 mod nodes;
 mod operating;
 mod people;
+mod preview;
 mod readme;
 mod skew;
 mod sms;

@@ -84,6 +84,15 @@ async fn the_newcomers_command_shows_a_reminder() {
 }
 
 #[tokio::test]
+async fn an_argument_with_a_calendar_is_settled_as_it_is_told() {
+    let section = "## Settling an argument with a calendar";
+
+    let ended = run(&Home::new(), &block(section, "sh")).await;
+
+    assert_eq!(said(&ended), block(section, "text"));
+}
+
+#[tokio::test]
 async fn three_nodes_on_one_machine_outlive_the_one_that_leads() {
     let postgres = Postgres::start().await;
     let database = postgres.database().await;

@@ -132,6 +132,12 @@ impl Reader<'_> {
             "RECURRENCE-ID" => {
                 self.component.recurrence_id = Some(self.needed(property)?);
                 self.component.is_this_and_future = property.is_this_and_future();
+                if property.has_other_range() {
+                    self.warn(
+                        property,
+                        "RANGE is followed only as THISANDFUTURE: it overrides its own instance alone",
+                    );
+                }
             }
             "DTEND" if !self.component.is_task => self.take_end(property),
             "DUE" if self.component.is_task => self.take_end(property),

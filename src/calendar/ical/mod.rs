@@ -29,6 +29,7 @@ use crate::calendar::ical::zones::Zones;
 use crate::calendar::recurrence::Budget;
 
 pub use crate::calendar::ical::decode::decode;
+pub use crate::calendar::ical::zones::ReadZone;
 
 /// The most warnings that one text is worth.
 const MOST_WARNINGS: usize = 200;
@@ -45,6 +46,8 @@ pub struct Calendar {
     pub warnings: Vec<String>,
     /// Components that cannot be understood and were left out; the rest stands.
     pub rejected: Vec<Rejection>,
+    /// TZIDs that are no IANA names, and what they were taken for.
+    pub zones: Vec<ReadZone>,
 }
 
 /// A component that cannot be understood.
@@ -117,6 +120,7 @@ pub fn parse_within(bytes: &[u8], limits: &Limits) -> Result<Calendar, IcalError
     }
     Ok(Calendar {
         events: sorter.events,
+        zones: reading.zones.taken(),
         warnings: reading.warnings,
         rejected: sorter.rejected,
     })

@@ -140,6 +140,15 @@ impl Property {
         })
     }
 
+    /// A RANGE that is not THISANDFUTURE.
+    pub(super) fn has_other_range(&self) -> bool {
+        self.entry
+            .params
+            .iter()
+            .any(|parameter| parameter.name == ICalendarParameterName::Range)
+            && !self.is_this_and_future()
+    }
+
     /// RELTYPE=SNOOZE (RFC 9074 section 7.1).
     pub(super) fn is_snooze(&self) -> bool {
         self.entry.params.iter().any(|parameter| {

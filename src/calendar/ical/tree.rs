@@ -128,18 +128,16 @@ pub(super) fn line(text: &str) -> Line {
 pub(super) fn with_parameters(line: &Line, parameters: &[(&str, &str)]) -> Line {
     let end = property::value_at(&line.text).unwrap_or(line.text.len());
     let (head, value) = line.text.split_at(end);
-    let mut text = String::new();
-    for (index, part) in parts(head).into_iter().enumerate() {
+    let is_replaced = |part: &str| {
         let name = part.split('=').next().unwrap_or(part).trim();
-        let is_replaced = parameters.iter().any(|(new, _)| new.eq_ignore_ascii_case(name));
-        if index == 0 || !is_replaced {
-            text.push_str(if index == 0 { "" } else { ";" });
-            text.push_str(part);
-        }
-    }
-    for (name, new) in parameters {
-        text.push_str(&format!(";{name}={new}"));
-    }
+        parameters.iter().any(|(new, _)| new.eq_ignore_ascii_case(name))
+    };
+    let mut kept: Vec<String> = parts(head).into_iter().map(str::to_owned).collect();
+    let property = kept.remove(0);
+    kept.retain(|part| !is_replaced(part));
+    kept.extend(parameters.iter().map(|(name, new)| format!("{name}={new}")));
+    kept.insert(0, property);
+    let text = kept.join(";");
     self::line(&(text + value))
 }
 

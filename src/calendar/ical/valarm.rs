@@ -9,6 +9,8 @@ use sha2::Sha256;
 use crate::calendar::address;
 use crate::calendar::alarm::Alarm;
 use crate::calendar::alarm::AlarmTrigger;
+use crate::calendar::alarm::Ignored;
+use crate::calendar::alarm::IgnoredPart;
 use crate::calendar::alarm::MOST_REPEATS;
 use crate::calendar::alarm::Related;
 use crate::calendar::alarm::SHORTEST_PAUSE;
@@ -35,9 +37,8 @@ const NEVER: &str = "19760401T005545Z";
 pub(super) fn read_all(blocks: &[Block], index: usize, component: &mut Component, reading: &mut Reading) {
     let event = component::uid(&blocks[index]).unwrap_or_default();
     let mut acknowledged: Vec<(String, DateTime<Utc>)> = Vec::new();
-    let own = blocks
-        .iter()
-        .filter(|block| block.kind == "VALARM" && block.parent == Some(index));
+    let mut lines: Vec<usize> = Vec::new();
+    let own = within(blocks, index).filter(|block| block.kind == "VALARM" && block.parent == Some(index));
     for (number, block) in own.enumerate() {
         let mut source = Source::read(block);
         let read = if number < MOST_ALARMS {
@@ -47,8 +48,29 @@ pub(super) fn read_all(blocks: &[Block], index: usize, component: &mut Component
         };
         acknowledged.extend(source.acknowledged_parent());
         match read {
-            Ok(alarm) if component.alarms.iter().any(|known| is_same(known, &alarm)) => {}
-            Ok(alarm) => component.alarms.push(alarm),
+            Ok((alarm, once)) => {
+                let known = component.alarms.iter().position(|known| is_same(known, &alarm));
+                let ignored = match known {
+                    Some(known) => {
+                        let line = lines[known];
+                        let reason =
+                            format!("the same as the VALARM of line {line}: two equal alarms are one");
+                        Some((IgnoredPart::Duplicate, reason))
+                    }
+                    None => once.map(|why| (IgnoredPart::Repeat, why)),
+                };
+                component.ignored.extend(ignored.map(|(what, reason)| Ignored {
+                    what,
+                    identity: alarm.identity.clone(),
+                    action: alarm.action.clone(),
+                    line: block.line,
+                    reason,
+                }));
+                if known.is_none() {
+                    component.alarms.push(alarm);
+                    lines.push(block.line);
+                }
+            }
             Err(reason) => leave_out(component, &event, (source, reason), reading),
         }
     }
@@ -59,6 +81,13 @@ pub(super) fn read_all(blocks: &[Block], index: usize, component: &mut Component
             }
         }
     }
+}
+
+/// The components inside the one at `index`, which follow it: all of a large text is never looked through for one event.
+fn within(blocks: &[Block], index: usize) -> impl Iterator<Item = &Block> {
+    blocks[index + 1..]
+        .iter()
+        .take_while(move |block| block.parent.is_some_and(|parent| parent >= index))
 }
 
 /// Two equal alarms are one.
@@ -145,7 +174,8 @@ impl<'a> Source<'a> {
     }
 }
 
-fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<Alarm, String> {
+/// The alarm; and why it goes off only once, though it has a REPEAT.
+fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<(Alarm, Option<String>), String> {
     if source.action.is_empty() {
         reading.warn("VALARM", source.block.line, "no ACTION: read as DISPLAY");
         "DISPLAY".clone_into(&mut source.action);
@@ -160,9 +190,12 @@ fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<Alarm, String
         [] => return Err("no TRIGGER: say when it is to go off".to_owned()),
         more => return Err(format!("{} TRIGGERs: it can have only one", more.len())),
     };
-    let (repeat, every) = repeats(source, reading)?;
+    let ((repeat, every), once) = repeats(source)?;
+    if let Some((line, why)) = &once {
+        reading.warn("VALARM", *line, why);
+    }
     let attendees = attendees(source, reading);
-    Ok(Alarm {
+    let alarm = Alarm {
         attendees,
         identity: source
             .uid
@@ -174,7 +207,8 @@ fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<Alarm, String
         repeat,
         every,
         acknowledged: source.find("ACKNOWLEDGED").and_then(component::instant),
-    })
+    };
+    Ok((alarm, once.map(|(_, why)| why)))
 }
 
 /// Whom it names. What no relay would take is left out alone, and so are rooms.
@@ -232,16 +266,18 @@ fn read_trigger(property: &Property, reading: &mut Reading) -> Result<AlarmTrigg
     Ok(AlarmTrigger::Relative { span, related })
 }
 
+/// How often and how far apart it goes off again; and the line of a REPEAT that is ignored, with the reason.
+type Repeats = ((u16, Span), Option<(usize, String)>);
+
 /// REPEAT and DURATION mean something only together (RFC 5545 section 3.8.6.2).
-fn repeats(source: &Source<'_>, reading: &mut Reading) -> Result<(u16, Span), String> {
+fn repeats(source: &Source<'_>) -> Result<Repeats, String> {
     let none = (0, Span::default());
     let Some(repeat) = source.find("REPEAT").filter(|repeat| repeat.raw != "0") else {
-        return Ok(none);
+        return Ok((none, None));
     };
-    let mut only_once = |why: &str| {
+    let only_once = |why: &str| {
         let text = format!("REPEAT `{}` ignored: {why}", repeat.raw);
-        reading.warn("VALARM", repeat.line, &text);
-        Ok(none)
+        Ok((none, Some((repeat.line, text))))
     };
     if repeat.raw.is_empty() || !repeat.raw.bytes().all(|byte| byte.is_ascii_digit()) {
         return only_once("it is no number");
@@ -259,7 +295,7 @@ fn repeats(source: &Source<'_>, reading: &mut Reading) -> Result<(u16, Span), St
         Ok((every, _)) if every.seconds_nominal() < SHORTEST_PAUSE => {
             only_once("its DURATION is shorter than a minute")
         }
-        Ok((every, _)) => Ok((times, every)),
+        Ok((every, _)) => Ok(((times, every), None)),
         Err(reason) => only_once(&reason),
     }
 }

@@ -20,6 +20,17 @@ struct Definition {
     observances: Vec<Observance>,
 }
 
+/// What a TZID was taken for that is no IANA name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadZone {
+    /// The TZID as written.
+    pub tzid: String,
+    /// What it was taken for.
+    pub zone: Zone,
+    /// Whether the rules of its VTIMEZONE are followed, and not those of a place that it names.
+    pub is_custom: bool,
+}
+
 /// The zones a file may name: those that everybody knows and those that it defines.
 #[derive(Debug, Default)]
 pub(super) struct Zones {
@@ -88,6 +99,23 @@ impl Zones {
         let is_abbreviation =
             (3..=4).contains(&tzid.len()) && tzid.bytes().all(|byte| byte.is_ascii_uppercase());
         is_abbreviation.then(|| self.defined(tzid)).flatten()
+    }
+
+    /// What the TZIDs so far were taken for, where they are no IANA names; in order of their names.
+    pub(super) fn taken(&self) -> Vec<ReadZone> {
+        let zones = self.resolved.iter().filter_map(|(tzid, zone)| {
+            let zone = zone.clone()?;
+            let is_custom = zone.name() == tzid && Zone::iana(tzid).is_none();
+            let is_plain = zone.name().eq_ignore_ascii_case(tzid) && !is_custom;
+            (!is_plain).then(|| ReadZone {
+                tzid: tzid.clone(),
+                zone,
+                is_custom,
+            })
+        });
+        let mut zones: Vec<ReadZone> = zones.collect();
+        zones.sort_by(|one, other| one.tzid.cmp(&other.tzid));
+        zones
     }
 
     /// Outlook writes rules that hold for one year only under names that say more: such a name wins over the rules.

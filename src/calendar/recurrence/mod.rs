@@ -10,7 +10,7 @@
 //! the end. Only where this would take too long is the walk done for each question.
 //!
 //! A rule that matches nothing (30 February) is given up where the calendar repeats. One that hardly ever matches would
-//! be searched for long: every step costs one of a [`Budget`], and no rule goes beyond the year 9998.
+//! be searched for long: every step costs one of a [`Budget`], and no rule goes beyond the year 9988.
 //!
 //! Choices where implementations differ: BYWEEKNO and BYSETPOS work on the calendar year; BYMONTHDAY without BYMONTH in a
 //! YEARLY rule means every month; hours are those of the wall clock.
@@ -40,9 +40,10 @@ use crate::calendar::recurrence::numbers::Numbers;
 use crate::calendar::recurrence::numbers::Positions;
 use crate::calendar::zone::Zone;
 
-/// No instance lies after this day: one year is left for whoever adds to it.
+/// No instance lies after this day: one year is left before 9990, where instants are cut and one is like the other
+/// (`calendar::moment`).
 const LAST_DAY: NaiveDate =
-    NaiveDate::from_ymd_opt(9998, 12, 31).expect("the year 9998 is inside chrono's range");
+    NaiveDate::from_ymd_opt(9988, 12, 31).expect("the year 9988 is inside chrono's range");
 
 /// How many steps may go into finding the instance that COUNT makes the last.
 const STEPS_FOR_COUNT: u32 = 5_000;

@@ -36,7 +36,7 @@ pub(super) fn of(series: &Series<'_>, person: &Person, occurrence: DateTime<Utc>
 }
 
 /// The slot at exactly this instant. DTSTART has one even where EXDATE removes it: absolute triggers belong to it.
-fn slot(series: &Series<'_>, occurrence: DateTime<Utc>) -> Option<Slot> {
+pub(super) fn slot(series: &Series<'_>, occurrence: DateTime<Utc>) -> Option<Slot> {
     let listed = series.listed.iter().find(|slot| slot.at.instant == occurrence);
     if let Some(listed) = listed {
         return Some(listed.clone());

@@ -5,14 +5,19 @@
 
 mod appearance;
 mod instance;
+mod outlook;
 mod overrides;
 mod search;
 mod series;
 mod slots;
+mod unhindered;
 mod voices;
+mod why;
 
 #[cfg(test)]
 mod tests;
+
+use std::collections::HashSet;
 
 use chrono::DateTime;
 use chrono::TimeDelta;
@@ -29,6 +34,18 @@ use crate::trigger::expand::search::Search;
 use crate::trigger::expand::series::Series;
 use crate::trigger::expand::voices::Role;
 use crate::trigger::expand::voices::Voice;
+
+pub use crate::trigger::expand::outlook::Account;
+pub use crate::trigger::expand::outlook::Outlook;
+pub use crate::trigger::expand::outlook::Speaker;
+pub use crate::trigger::expand::unhindered::unacknowledged;
+pub use crate::trigger::expand::unhindered::undisturbed;
+pub use crate::trigger::expand::why::Refused;
+pub use crate::trigger::expand::why::Why;
+
+/// How many dates, overrides and alarms of an event are sorted anew for one step of the budget. An event that is large in
+/// all three is so given up within a second or so, while one with many overrides, each with an alarm of its own, is not.
+const READ_A_STEP: u32 = 16;
 
 /// The person for whom an event is read.
 #[derive(Debug, Clone)]
@@ -70,6 +87,8 @@ pub struct Refusal {
     pub action: Option<String>,
     /// The instance it concerns, for an override; none for all.
     pub occurrence: Option<DateTime<Utc>>,
+    /// Why, by its name.
+    pub why: Why,
     /// Why, naming the value.
     pub reason: String,
 }
@@ -81,6 +100,7 @@ impl Refusal {
             identity: None,
             action: None,
             occurrence: None,
+            why: Why::RuleUnreadable,
             reason,
         }
     }
@@ -110,19 +130,21 @@ pub fn alarms(event: &Event, person: &Person) -> (Vec<EventAlarm>, Vec<Refusal>)
         Ok(series) => series,
         Err(GaveUp(reason)) => return (Vec::new(), vec![Refusal::of_event(reason)]),
     };
-    let voices = voices::all(&series, person);
-    let mut heard: Vec<EventAlarm> = Vec::new();
-    for voice in voices.iter().filter(|voice| voice.refused.is_none()) {
-        let identity = voice.identity();
-        if heard.iter().all(|alarm| alarm.identity != identity) {
-            heard.push(EventAlarm {
-                identity,
-                action: voice.alarm.action.clone(),
-            });
-        }
-    }
-    let mut refusals: Vec<Refusal> = voices.iter().filter_map(|voice| voice.refusal(&series)).collect();
-    refusals.extend(dropped(&series, &heard));
+    alarms_of(&series, &voices::all(&series, person))
+}
+
+fn alarms_of(series: &Series<'_>, voices: &[Voice<'_>]) -> (Vec<EventAlarm>, Vec<Refusal>) {
+    let mut known: HashSet<&str> = HashSet::new();
+    let heard: Vec<EventAlarm> = voices
+        .iter()
+        .filter(|voice| voice.refused.is_none() && known.insert(&voice.alarm.identity))
+        .map(|voice| EventAlarm {
+            identity: voice.identity(),
+            action: voice.alarm.action.clone(),
+        })
+        .collect();
+    let mut refusals: Vec<Refusal> = voices.iter().filter_map(|voice| voice.refusal(series)).collect();
+    refusals.extend(dropped(series, &heard));
     (heard, refusals)
 }
 
@@ -137,15 +159,16 @@ fn dropped(series: &Series<'_>, heard: &[EventAlarm]) -> Vec<Refusal> {
         let master = series
             .segment_of(*occurrence)
             .map_or(&[][..], |segment| &segment.component.alarms);
-        let identities: Vec<&str> = master.iter().map(|alarm| alarm.identity.as_str()).collect();
+        let identities: HashSet<&str> = master.iter().map(|alarm| alarm.identity.as_str()).collect();
         refusals.extend(
             heard
                 .iter()
-                .filter(|alarm| identities.contains(&alarm.identity.0.as_str()))
+                .filter(|alarm| identities.contains(alarm.identity.0.as_str()))
                 .map(|alarm| Refusal {
                     identity: Some(alarm.identity.clone()),
                     action: Some(alarm.action.clone()),
                     occurrence: Some(*occurrence),
+                    why: Why::OverrideWithoutAlarm,
                     reason: "the override of this instance has no alarm".to_owned(),
                 }),
         );
@@ -163,31 +186,33 @@ pub fn next(
 ) -> Result<Option<Firing>, GaveUp> {
     let series = Series::new(event, person)?;
     let voices = voices::all(&series, person);
+    let size = u32::try_from(series.size() + voices.len()).unwrap_or(u32::MAX);
+    budget
+        .charge(size / READ_A_STEP)
+        .map_err(|error| GaveUp(error.to_string()))?;
+    next_of(&series, &voices, identity, after, budget)
+}
+
+fn next_of(
+    series: &Series<'_>,
+    voices: &[Voice<'_>],
+    identity: &AlarmIdentity,
+    after: &Place,
+    budget: &mut Budget,
+) -> Result<Option<Firing>, GaveUp> {
     let heard: Vec<&Voice<'_>> = voices
         .iter()
         .filter(|voice| voice.refused.is_none() && voice.alarm.identity == identity.0)
         .collect();
-    let found = Search::new(&series, after)
+    let found = Search::new(series, after)
         .run(&heard, budget)
         .map_err(|error| GaveUp(error.to_string()))?;
     Ok(found.map(|hit| Firing {
-        has_more: is_endless(&series, &heard) || has_more(&series, &heard, &hit.place, budget),
+        has_more: is_endless(series, &heard) || has_more(series, &heard, &hit.place, budget),
         place: hit.place,
         starts_at: hit.starts_at,
         ends_at: hit.ends_at,
     }))
-}
-
-/// Where an alarm that was refused would fire next after `after`, were it not refused; none where that has no meaning.
-pub fn silenced(event: &Event, person: &Person, refusal: &Refusal, after: &Place) -> Option<Place> {
-    let series = Series::new(event, person).ok()?;
-    let voices = voices::all(&series, person);
-    let meant: Vec<&Voice<'_>> = voices
-        .iter()
-        .filter(|voice| voice.refusal(&series).as_ref() == Some(refusal))
-        .collect();
-    let found = Search::new(&series, after).run(&meant, &mut Budget::default());
-    found.ok().flatten().map(|hit| hit.place)
 }
 
 /// Whether a rule without an end speaks through an alarm: then there is no need to look.
@@ -214,16 +239,20 @@ pub fn owed(
     place: &Place,
     budget: &mut Budget,
 ) -> Result<Option<Firing>, GaveUp> {
-    let before = match place.repeat.checked_sub(1) {
+    let firing = next(event, person, identity, &before(place), budget)?;
+    Ok(firing.filter(|firing| firing.place == *place))
+}
+
+/// The place right before this one.
+fn before(place: &Place) -> Place {
+    match place.repeat.checked_sub(1) {
         Some(repeat) => Place { repeat, ..*place },
         None => Place {
             occurrence: place.occurrence - TimeDelta::milliseconds(1),
             repeat: u16::MAX,
             ..*place
         },
-    };
-    let firing = next(event, person, identity, &before, budget)?;
-    Ok(firing.filter(|firing| firing.place == *place))
+    }
 }
 
 /// What the occurrence named by its RECURRENCE-ID instant looks like to this person. None where there is no such

@@ -23,6 +23,13 @@ use crate::trigger::expand::slots::Walk;
 use crate::trigger::expand::voices::Role;
 use crate::trigger::expand::voices::Voice;
 
+/// Firings before and after these instants (1 January of the years 100 and 9989) are not looked for: so near to the ends
+/// of the years that are known, times are cut to them (`calendar::moment`), and one is like the other.
+const FIRST: DateTime<Utc> =
+    DateTime::from_timestamp_secs(-59_011_459_200).expect("the year 100 is in range");
+const LAST: DateTime<Utc> =
+    DateTime::from_timestamp_secs(253_055_232_000).expect("the year 9989 is in range");
+
 /// How far the wall clock can be off from exact time over a span of days, in seconds.
 const CLOCK_CHANGES: i64 = 26 * 3600;
 
@@ -45,7 +52,7 @@ impl<'a> Search<'a> {
     pub(super) fn new(series: &'a Series<'a>, after: &Place) -> Self {
         Self {
             series,
-            after: *after,
+            after: (*after).max(Place::just_before(FIRST)),
             best: None,
         }
     }
@@ -99,14 +106,17 @@ impl<'a> Search<'a> {
         budget: &mut Budget,
     ) -> Result<(), OutOfSteps> {
         let series = self.series;
-        for slot in &series.listed {
+        let reach = Reach::of(segment, alarm);
+        let earliest = self.after.trigger_at.checked_sub_signed(reach.latest);
+        for slot in series.listed_from(earliest) {
+            if !series.has_periods && self.is_beyond(slot.at.instant + reach.earliest) {
+                break;
+            }
             if segment.covers(slot.at.instant) && !series.singles.contains_key(&slot.at.instant) {
                 self.offer(&series.instance(segment, slot), alarm);
             }
         }
         let Some(base) = &series.base else { return Ok(()) };
-        let reach = Reach::of(segment, alarm);
-        let earliest = self.after.trigger_at.checked_sub_signed(reach.latest);
         let earliest = earliest.map_or(base.instant, |earliest| earliest.max(base.instant));
         let start = segment.from.map_or(earliest, |from| from.max(earliest));
         for rule in &series.rules {
@@ -128,9 +138,7 @@ impl<'a> Search<'a> {
 
     /// Whether no firing from here on can be before what was found.
     fn is_beyond(&self, earliest: DateTime<Utc>) -> bool {
-        self.best
-            .as_ref()
-            .is_some_and(|best| best.place.trigger_at < earliest)
+        self.best.as_ref().map_or(LAST, |best| best.place.trigger_at) < earliest
     }
 
     fn offer(&mut self, instance: &Instance, alarm: &Alarm) {
@@ -153,7 +161,7 @@ impl<'a> Search<'a> {
     }
 
     fn take(&mut self, hit: Hit) {
-        if self.best.as_ref().is_none_or(|best| hit.place < best.place) {
+        if hit.place.trigger_at < LAST && self.best.as_ref().is_none_or(|best| hit.place < best.place) {
             self.best = Some(hit);
         }
     }

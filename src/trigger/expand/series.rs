@@ -82,10 +82,14 @@ pub(super) struct Series<'a> {
     pub(super) rules: Vec<Rule>,
     /// The slots that are listed and not removed, in order of time.
     pub(super) listed: Vec<Slot>,
+    /// Whether a listed slot brings its own end, from which an alarm may be counted.
+    pub(super) has_periods: bool,
     /// Who speaks for the instances that have no override of their own, in order of time.
     pub(super) segments: Vec<Segment<'a>>,
     /// Single overrides by RECURRENCE-ID.
     pub(super) singles: BTreeMap<DateTime<Utc>, &'a Component>,
+    /// Listed instances that are left out: another one is less than a minute before them.
+    pub(super) too_close: Vec<DateTime<Utc>>,
     known: BTreeSet<DateTime<Utc>>,
     removed: Removed,
 }
@@ -101,17 +105,21 @@ impl<'a> Series<'a> {
         let base = master.and_then(Component::base);
         let (singles, futures) = sorted(&overrides, base, zone);
         let removed = master.map_or_else(Removed::default, |master| Removed::of(master, zone));
+        let (listed, too_close) =
+            master.map_or_else(Default::default, |master| listed(master, zone, &removed));
         let mut series = Self {
             zone,
             due_is_start: person.choices.due_is_start,
             base: base.map(|base| base.anchor(zone)),
             rules: master.map_or(Ok(Vec::new()), |master| rules(master, zone))?,
-            listed: master.map_or_else(Vec::new, |master| listed(master, zone, &removed)),
+            listed,
+            too_close,
             segments: segments(master, &futures, zone),
             singles: singles
                 .into_iter()
                 .map(|(at, single)| (at, single.component))
                 .collect(),
+            has_periods: false,
             known: BTreeSet::new(),
             removed,
         };
@@ -128,7 +136,22 @@ impl<'a> Series<'a> {
             }
         }
         self.listed.sort_by_key(|slot| slot.at.instant);
+        self.has_periods = self.listed.iter().any(|slot| slot.end.is_some());
         self.known = self.listed.iter().map(|slot| slot.at.instant).collect();
+    }
+
+    /// What is listed, from the first that is not before `earliest`; all of it where there are periods.
+    pub(super) fn listed_from(&self, earliest: Option<DateTime<Utc>>) -> &[Slot] {
+        let Some(earliest) = earliest.filter(|_| !self.has_periods) else {
+            return &self.listed;
+        };
+        let first = self.listed.partition_point(|slot| slot.at.instant < earliest);
+        &self.listed[first..]
+    }
+
+    /// How many dates and overrides there are to sort.
+    pub(super) fn size(&self) -> usize {
+        self.listed.len() + self.removed.instants.len() + self.removed.days.len() + self.singles.len()
     }
 
     /// Whether a slot that a rule produced is one of the set and not told of elsewhere.
@@ -136,6 +159,11 @@ impl<'a> Series<'a> {
         !self.known.contains(&at.instant)
             && !self.singles.contains_key(&at.instant)
             && !self.removed.holds(at)
+    }
+
+    /// Whether EXDATE takes a slot out.
+    pub(super) fn is_removed(&self, at: &Anchor) -> bool {
+        self.removed.holds(at)
     }
 
     /// The instance at a slot, as `segment` has it.
@@ -245,8 +273,8 @@ fn rules(master: &Component, zone: &Zone) -> Result<Vec<Rule>, GaveUp> {
     master.rules.iter().map(read).collect()
 }
 
-/// DTSTART and the RDATEs that are not removed, in order; of two closer than a minute the first.
-fn listed(master: &Component, zone: &Zone, removed: &Removed) -> Vec<Slot> {
+/// DTSTART and the RDATEs that are not removed, in order; of two closer than a minute the first, and the other apart.
+fn listed(master: &Component, zone: &Zone, removed: &Removed) -> (Vec<Slot>, Vec<DateTime<Utc>>) {
     let first = master.base().map(|base| Slot {
         at: base.anchor(zone),
         end: None,
@@ -260,14 +288,17 @@ fn listed(master: &Component, zone: &Zone, removed: &Removed) -> Vec<Slot> {
     // A period comes first among equals, since it knows its end.
     slots.sort_by_key(|slot| (slot.at.instant, slot.end.is_none()));
     let mut last: Option<DateTime<Utc>> = None;
+    let mut too_close = Vec::new();
     slots.retain(|slot| {
         let is_apart = last.is_none_or(|last| slot.at.instant - last >= TimeDelta::seconds(SHORTEST_PAUSE));
         if is_apart {
             last = Some(slot.at.instant);
+        } else if last != Some(slot.at.instant) {
+            too_close.push(slot.at.instant);
         }
         is_apart
     });
-    slots
+    (slots, too_close)
 }
 
 fn segments<'a>(

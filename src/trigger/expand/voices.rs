@@ -22,6 +22,8 @@ use crate::trigger::expand::Refusal;
 use crate::trigger::expand::instance::Instance;
 use crate::trigger::expand::series::Series;
 use crate::trigger::expand::series::Slot;
+use crate::trigger::expand::why::Refused;
+use crate::trigger::expand::why::Why;
 
 /// What a component speaks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub(super) struct Voice<'a> {
     pub(super) component: &'a Component,
     pub(super) alarm: &'a Alarm,
     /// Why it is not heard.
-    pub(super) refused: Option<String>,
+    pub(super) refused: Option<Refused>,
 }
 
 impl<'a> Voice<'a> {
@@ -71,11 +73,13 @@ impl<'a> Voice<'a> {
     }
 
     pub(super) fn refusal(&self, series: &Series<'a>) -> Option<Refusal> {
+        let Refused { why, reason } = self.refused.clone()?;
         Some(Refusal {
             identity: Some(self.identity()),
             action: Some(self.alarm.action.clone()),
             occurrence: self.occurrence(series),
-            reason: self.refused.clone()?,
+            why,
+            reason,
         })
     }
 }
@@ -120,9 +124,9 @@ fn refused(
     component: &Component,
     alarm: &Alarm,
     role: Role,
-) -> Option<String> {
+) -> Option<Refused> {
     silence(component, person)
-        .or_else(|| alarm.refused.clone())
+        .or_else(|| alarm.refused.clone().map(|reason| Why::NotByTime.because(reason)))
         .or_else(|| match alarm.trigger {
             AlarmTrigger::Relative { related, .. } => no_anchor(component, related)
                 .filter(|_| !stands_in(component, related, person))
@@ -133,37 +137,39 @@ fn refused(
 
 /// Why a component has no alarms for this person at all: STATUS and METHOD (RFC 5545 section 3.8.1.11, RFC 5546 section
 /// 3.2.5), COMPLETED (RFC 5545 section 3.8.2.1), or the person's own PARTSTAT (RFC 5545 section 3.2.12).
-pub(super) fn silence(component: &Component, person: &Person) -> Option<String> {
+pub(super) fn silence(component: &Component, person: &Person) -> Option<Refused> {
     match component.off {
-        Some(Off::Cancelled) => return Some("the event is cancelled".to_owned()),
-        Some(Off::Completed) => return Some("the task is completed".to_owned()),
-        Some(Off::Message) => return Some("it is an answer or a question about an event".to_owned()),
+        Some(Off::Cancelled) => return Some(Why::Cancelled.because("the event is cancelled")),
+        Some(Off::Completed) => return Some(Why::Completed.because("the task is completed")),
+        Some(Off::Message) => {
+            return Some(Why::NoEvent.because("it is an answer or a question about an event"));
+        }
         None => {}
     }
     let status = component.attendee(&person.addresses)?.status.as_deref()?;
-    let is_silent = match status {
-        "DECLINED" => !person.choices.with_declined,
-        "DELEGATED" => !person.choices.with_delegated,
-        _ => false,
+    let why = match status {
+        "DECLINED" if !person.choices.with_declined => Why::Declined,
+        "DELEGATED" if !person.choices.with_delegated => Why::Delegated,
+        _ => return None,
     };
-    is_silent.then(|| format!("the person's own PARTSTAT is {status}"))
+    Some(why.because(format!("the person's own PARTSTAT is {status}")))
 }
 
 /// A trigger whose anchor is missing means nothing, and is never guessed (RFC 5545 section 3.8.6.3).
-fn no_anchor(component: &Component, related: Related) -> Option<String> {
+fn no_anchor(component: &Component, related: Related) -> Option<Refused> {
     match (related, &component.end) {
         (Related::Start, _) if component.start.is_none() => {
-            Some("TRIGGER is related to the start, but there is no DTSTART".to_owned())
+            Some(Why::NoAnchor.because("TRIGGER is related to the start, but there is no DTSTART"))
         }
         (Related::End, End::Unreadable) => {
-            Some("TRIGGER is related to the end, which cannot be read".to_owned())
+            Some(Why::NoAnchor.because("TRIGGER is related to the end, which cannot be read"))
         }
         (Related::End, End::Unstated) if component.is_task => {
-            Some("TRIGGER is related to the end, but there is no DUE".to_owned())
+            Some(Why::NoAnchor.because("TRIGGER is related to the end, but there is no DUE"))
         }
-        (Related::End, End::After(_)) if component.start.is_none() => {
-            Some("TRIGGER is related to the end, but DURATION has no DTSTART to count from".to_owned())
-        }
+        (Related::End, End::After(_)) if component.start.is_none() => Some(
+            Why::NoAnchor.because("TRIGGER is related to the end, but DURATION has no DTSTART to count from"),
+        ),
         _ => None,
     }
 }
@@ -174,11 +180,12 @@ fn stands_in(component: &Component, related: Related, person: &Person) -> bool {
 }
 
 /// Alarms closer than a minute are nobody's wish.
-fn too_often(series: &Series<'_>, role: Role, alarm: &Alarm) -> Option<String> {
+fn too_often(series: &Series<'_>, role: Role, alarm: &Alarm) -> Option<Refused> {
     if matches!(role, Role::Single(_)) {
         return None;
     }
-    let too_often = |what: &str| Some(format!("{what} would ring more than once a minute"));
+    let too_often =
+        |what: &str| Some(Why::TooOften.because(format!("{what} would ring more than once a minute")));
     let is_secondly = |rule: &Rule| rule.frequency() == Frequency::Secondly;
     if series.rules.iter().any(is_secondly) {
         return too_often("FREQ=SECONDLY");

@@ -482,3 +482,28 @@ async fn what_cannot_be_wanted_is_said_at_once_and_where() {
             .contains("no alarm leaves by webhook")
     );
 }
+
+#[tokio::test]
+async fn somebody_who_declined_one_instance_is_told_of_the_others() {
+    let mut edge = Edge::with(&[("CARILLON__POLICIES__RECIPIENTS", "any")]).await;
+    edge.person("anna", json!({})).await;
+    let own = alarm("EMAIL", "ATTENDEE:mailto:ben@example.com");
+    let master = calendar(&("RRULE:FREQ=HOURLY;COUNT=3\n".to_owned() + &own));
+    let away = "RECURRENCE-ID:20261201T110000Z\nATTENDEE;PARTSTAT=DECLINED:mailto:ben@example.com\n";
+    let declined = calendar(&(away.to_owned() + &own)).replace("DTSTART:20261201T10", "DTSTART:20261201T11");
+    let override_of = &declined[declined.find("BEGIN:VEVENT").unwrap()..];
+    let series = master.replace("END:VCALENDAR\r\n", override_of);
+
+    edge.copy("home", "anna", series).await;
+
+    assert_eq!(
+        edge.outcomes(&["anna"]).await,
+        [
+            "anna 01 09:45 address:ben@example.com sent",
+            "anna 01 09:45 owner sent",
+            "anna 01 10:45 owner sent",
+            "anna 01 11:45 address:ben@example.com sent",
+            "anna 01 11:45 owner sent",
+        ]
+    );
+}

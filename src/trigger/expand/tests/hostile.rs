@@ -100,8 +100,8 @@ fn the_ends_of_time_are_survived() {
 #[test]
 fn no_occurrence_ends_before_it_starts_even_at_the_end_of_time() {
     let event = event(&vevent(&[
-        "DTSTART;TZID=America/New_York:99980906T004031",
-        "DURATION:PT1H",
+        "DTSTART;TZID=America/New_York:99830906T004031",
+        "DTEND:99980906T004031Z",
         &alarm("TRIGGER:-PT15M"),
     ]));
     let fired = fired(&event, &person(BERLIN), "2026-01-01T00:00", 9);
@@ -163,4 +163,153 @@ fn an_alarm_that_nobody_has_never_fires() {
         expand::next(&event, &person(BERLIN), &identity, &after, &mut Budget::default()),
         Ok(None)
     );
+}
+
+#[test]
+fn beyond_the_years_that_are_known_nothing_fires() {
+    let event = event(&vevent(&[
+        "DTSTART;TZID=America/New_York:99891230T041130",
+        "RRULE:FREQ=HOURLY;BYMONTHDAY=-27,-30,-17,11",
+        "RDATE:20261202T090000Z",
+        &alarm("TRIGGER:-PT15M"),
+    ]));
+    ask(&event, &ALWAYS);
+    assert_eq!(times(&event, BERLIN, NOW[0], 9), ["2026-12-02T08:45"]);
+}
+
+#[test]
+fn before_the_years_that_are_known_nothing_fires() {
+    let event = event(&vevent(&[
+        "DTSTART;TZID=Pacific/Chatham:00020101T000000",
+        "RRULE:FREQ=YEARLY",
+        &alarm("TRIGGER:PT15M"),
+    ]));
+    ask(&event, &["0099-12-30T00:00", "1970-01-01T00:00"]);
+    let first = fired(&event, &person("Pacific/Chatham"), "0004-01-01T00:00", 1);
+    assert_eq!(first[0].starts_at, instant("0100-12-31T11:46:12Z"));
+}
+
+/// Search steps of the first `most` alarms of an event, from 2026 on; an error where they are more than `allowed`.
+fn steps(event: &Event, most: usize, allowed: u32) -> Result<u32, String> {
+    let mut budget = Budget { steps: allowed };
+    for alarm in expand::alarms(event, &person(BERLIN)).0.iter().take(most) {
+        let after = Place::just_before(instant(NOW[0]));
+        expand::next(event, &person(BERLIN), &alarm.identity, &after, &mut budget)
+            .map_err(|gave_up| gave_up.to_string())?;
+    }
+    Ok(allowed - budget.steps)
+}
+
+#[test]
+fn old_events_cost_no_more_steps_than_new_ones() {
+    for rule in [
+        "FREQ=MINUTELY",
+        "FREQ=HOURLY;INTERVAL=7",
+        "FREQ=DAILY",
+        "FREQ=DAILY;COUNT=4294967295",
+        "FREQ=WEEKLY;BYDAY=MO,WE",
+        "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;COUNT=1000000",
+        "FREQ=MONTHLY;BYDAY=-1FR",
+        "FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU",
+        "FREQ=DAILY;UNTIL=20991231T000000Z",
+    ] {
+        for year in ["2026", "2016", "1976", "1626"] {
+            for lead in ["-PT15M", "-P3650D", "P3650D"] {
+                let start = format!("DTSTART:{year}0105T090000Z");
+                let event = event(&vevent(&[
+                    &start,
+                    &format!("RRULE:{rule}"),
+                    &alarm(&format!("TRIGGER:{lead}")),
+                ]));
+                // Days of a lead are searched a clock change around, minute by minute.
+                let most = if rule == "FREQ=MINUTELY" { 40_000 } else { 700 };
+                let steps = steps(&event, 1, 200_000);
+                assert!(
+                    steps.as_ref().is_ok_and(|steps| *steps < most),
+                    "{rule} since {year}, {lead}: {steps:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_would_cost_too_much_is_given_up_with_a_reason() {
+    for rule in [
+        "FREQ=MINUTELY;INTERVAL=1440;BYHOUR=5",
+        "FREQ=MINUTELY;BYHOUR=9;COUNT=1000000000",
+    ] {
+        let event = event(&vevent(&[
+            "DTSTART:16010101T000000Z",
+            &format!("RRULE:{rule}"),
+            &alarm("TRIGGER:-PT15M"),
+        ]));
+        let reason = steps(&event, 1, 200_000).expect_err(rule);
+        assert!(reason.contains("search steps"), "{reason}");
+    }
+}
+
+/// A daily event, of which so many instances are overridden, each with alarms that no other has.
+fn overridden(instances: u32, alarms: u32) -> Event {
+    let day = |number: u32| {
+        let first: chrono::NaiveDate = "2026-01-01".parse().expect("a day");
+        (first + chrono::Days::new(number.into())).format("%Y%m%d")
+    };
+    let mut text = vevent(&[
+        "DTSTART:20250101T090000Z",
+        "RRULE:FREQ=DAILY",
+        &alarm("TRIGGER:PT0S"),
+    ]);
+    for number in 0..instances {
+        let own: Vec<String> = (0..alarms)
+            .map(|minute| alarm(&format!("TRIGGER:-PT{}M", 1 + number * alarms + minute)))
+            .collect();
+        text += &vevent(&[
+            &format!("RECURRENCE-ID:{}T090000Z", day(number)),
+            &format!("DTSTART:{}T100000Z", day(number)),
+            &own.join("\n"),
+        ]);
+    }
+    event(&text)
+}
+
+#[test]
+fn many_overrides_with_alarms_of_their_own_are_within_what_an_event_may_cost() {
+    let steps = steps(&overridden(300, 2), 1_000, 300_000);
+    assert!(steps.as_ref().is_ok_and(|steps| *steps < 100_000), "{steps:?}");
+}
+
+#[test]
+fn too_many_overrides_with_too_many_alarms_are_given_up_with_a_reason() {
+    let reason = steps(&overridden(499, 10), 10_000, 300_000).expect_err("thousands of alarms");
+    assert!(reason.contains("search steps"), "{reason}");
+}
+
+#[test]
+fn listed_dates_are_found_by_halving_and_periods_by_their_ends() {
+    let dates: Vec<String> = (0..9_000)
+        .map(|number| {
+            format!(
+                "20{:02}{:02}{:02}T090000Z",
+                10 + number / 336,
+                1 + number / 28 % 12,
+                1 + number % 28
+            )
+        })
+        .collect();
+    let event = event(&vevent(&[
+        "DTSTART:20091231T090000Z",
+        &format!("RDATE:{}", dates.join(",")),
+        &alarm("TRIGGER:-P1D\nREPEAT:2\nDURATION:P1D"),
+    ]));
+    let expected = ["2026-11-27T09:00", "2026-11-27T09:00", "2026-11-27T09:00"];
+    assert_eq!(times(&event, BERLIN, "2026-11-27T00:00", 3), expected);
+    let with_period = self::event(&vevent(&[
+        "DTSTART:20260101T090000Z",
+        "RDATE;VALUE=PERIOD:20261101T090000Z/20261130T090000Z",
+        "RDATE:20261127T090000Z",
+        &alarm("TRIGGER;RELATED=END:-PT5M"),
+    ]));
+    let expected = ["2026-11-27T08:55", "2026-11-30T08:55"];
+    assert_eq!(times(&with_period, BERLIN, "2026-11-27T00:00", 3), expected);
 }
