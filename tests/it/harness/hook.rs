@@ -111,7 +111,7 @@ impl Hook {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (hook, tls) = (accepting.clone(), tls.clone());
-                hook.state.lock().unwrap().connections += 1;
+                hook.state.lock().expect("no holder panics").connections += 1;
                 tokio::spawn(async move {
                     let _ = stream.set_nodelay(true);
                     match tls {
@@ -137,12 +137,12 @@ impl Hook {
 
     /// Connections so far.
     pub fn connections(&self) -> usize {
-        self.state.lock().unwrap().connections
+        self.state.lock().expect("no holder panics").connections
     }
 
     /// What arrived so far.
     pub fn calls(&self) -> Vec<Call> {
-        self.state.lock().unwrap().calls.clone()
+        self.state.lock().expect("no holder panics").calls.clone()
     }
 
     /// Waits until so many calls have arrived.
@@ -159,7 +159,7 @@ impl Hook {
         loop {
             let call = read(&mut stream).await?;
             let conduct = {
-                let mut state = self.state.lock().unwrap();
+                let mut state = self.state.lock().expect("no holder panics");
                 state.calls.push(call);
                 state.script.pop_front()
             };
@@ -173,7 +173,7 @@ impl Hook {
                     pace.tick().await;
                     answer(&mut stream, (204, &[], "")).await?;
                 }
-                Conduct::Hang => std::future::pending().await,
+                Conduct::Hang => std::future::pending::<()>().await,
                 Conduct::HangUp => return None,
                 Conduct::Flood => {
                     stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.ok()?;
@@ -184,7 +184,7 @@ impl Hook {
                     let head = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{";
                     stream.write_all(head.as_bytes()).await.ok()?;
                     stream.flush().await.ok()?;
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
             }
         }
@@ -227,8 +227,10 @@ async fn answer(
     } else {
         format!("content-length: {}\r\n", body.len())
     };
-    let more: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
-    let whole = format!("HTTP/1.1 {status} As asked\r\n{length}{more}\r\n{body}");
+    let mut lines = vec![format!("HTTP/1.1 {status} As asked")];
+    lines.extend_from_slice(headers);
+    let head = lines.join("\r\n");
+    let whole = format!("{head}\r\n{length}\r\n{body}");
     stream.write_all(whole.as_bytes()).await.ok()?;
     stream.flush().await.ok()
 }
