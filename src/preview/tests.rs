@@ -183,9 +183,9 @@ fn what_will_not_fire_says_why_and_when_it_would_have() {
     }
 }
 
-fn carried(with_display: bool) -> Option<Carried> {
+const fn carried(with_display: bool) -> Carried {
     let by = ChannelKind::Email;
-    Some(Carried { by, with_display })
+    Carried { by, with_display }
 }
 
 #[test]
@@ -194,12 +194,12 @@ fn a_channel_carries_email_alarms_only() {
         "u",
         &format!("DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY\n{EMAIL}\n{DISPLAY}"),
     );
-    let preview = seen(&both, |options| options.carried = carried(false));
+    let preview = seen(&both, |options| options.carried = Some(carried(false)));
     assert_eq!(firings(&preview).len(), 3);
     assert_eq!(whys(&preview), [(Some("2026-12-01T08:55:00Z"), "not_carried")]);
     assert!(preview.lines.iter().any(|line| line.further));
     assert_eq!(firings(&seen(&both, |options| options.limit = 4)).len(), 4);
-    let all = seen(&both, |options| options.carried = carried(true));
+    let all = seen(&both, |options| options.carried = Some(carried(true)));
     assert_eq!(whys(&all), []);
 }
 

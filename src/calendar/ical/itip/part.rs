@@ -13,8 +13,8 @@ use crate::calendar::moment::Anchor;
 use crate::calendar::recurrence::Budget;
 use crate::calendar::zone::Zone;
 
-/// Search steps that it may cost to see whether a rule produces an instance.
-const STEPS: u32 = 20_000;
+/// Search steps that it may cost to see whether a rule produces an instance: there may be hundreds to see to.
+const STEPS: u32 = 500;
 
 /// What a component speaks for, in the order in which components are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -522,6 +522,29 @@ fn an_event_never_grows_beyond_what_an_event_may_be() {
 }
 
 #[test]
+fn hundreds_of_instances_are_merged_in_one_message() {
+    let instances = |sequence, day| {
+        let start = chrono::NaiveDate::from_ymd_opt(2027, 1, 1).expect("a day");
+        let instance = |days: i64| {
+            let date = (start + chrono::TimeDelta::days(days)).format("%Y%m%d");
+            let (id, moved) = (
+                format!("RECURRENCE-ID:{date}T080000Z"),
+                format!("DTSTART:{date}T100000Z"),
+            );
+            version(sequence, day, &[&id, &moved])
+        };
+        (0..450).map(instance).collect::<Vec<String>>()
+    };
+    let daily = "DTSTART:20270101T080000Z\nRRULE:FREQ=DAILY";
+    let whole = |sequence, day| [vec![version(sequence, day, &[daily])], instances(sequence, day)].concat();
+    let stored = merged(None, &text("REQUEST", &whole(0, 1)));
+    let again = text("REQUEST", &whole(1, 2));
+    let after = merged(Some(&stored), &again);
+    assert_eq!(after.matches("SEQUENCE:1\r\n").count(), 451);
+    is_told_twice(&after, &again);
+}
+
+#[test]
 fn what_was_stored_under_a_cancel_is_called_off_still() {
     let stored = text("CANCEL", &[version(1, 3, &[WEEK])]);
     let late = text("REQUEST", &[version(0, 1, &[WEEK])]);
