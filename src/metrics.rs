@@ -107,6 +107,8 @@ metrics! {
     leader: IntGauge = "leader" [] &[];
     /// Changes taken in, by what became of them.
     changes: IntCounterVec = "changes_total" ["source", "result"] &[];
+    /// Text messages put to a provider, by what it made of them. One attempt may ask several.
+    sms_submissions: IntCounterVec = "sms_submissions_total" ["provider", "class"] &[];
     /// Connections to mail relays.
     smtp_connections: GaugeVec = "smtp_connections" ["relay", "state"] &[];
     /// Whether the other side counts as down: it gets one probe every few seconds, and what is due waits.
@@ -219,23 +221,15 @@ impl Metrics {
 
     /// An attempt through `provider` (the channel's implementation: `smtp`, `outbox`) ended.
     pub fn attempted(&self, channel: ChannelKind, provider: &'static str, report: &Report) {
-        let class = match report {
-            Report::Accepted { .. } => "accepted",
-            Report::Transient {
-                of: Blame::Target, ..
-            } => "transient_target",
-            Report::Transient {
-                of: Blame::Message, ..
-            } => "transient_message",
-            Report::Permanent { .. } => "permanent",
-            Report::InDoubt { .. } => "in_doubt",
-            Report::Gone { .. } => "gone",
-            Report::Busy { .. } => "busy",
-            Report::Again { .. } => "again",
-            Report::Abandoned => "abandoned",
-        };
         self.attempts
-            .with_label_values(&[channel.as_str(), provider, class])
+            .with_label_values(&[channel.as_str(), provider, class(report)])
+            .inc();
+    }
+
+    /// A text message was put to `provider`, one of those that are configured.
+    pub fn submitted(&self, provider: &str, report: &Report) {
+        self.sms_submissions
+            .with_label_values(&[provider, class(report)])
             .inc();
     }
 
@@ -429,6 +423,25 @@ declare! {
         Self::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels);
 }
 
+/// What an attempt came to, as a label.
+const fn class(report: &Report) -> &'static str {
+    match report {
+        Report::Accepted { .. } => "accepted",
+        Report::Transient {
+            of: Blame::Target, ..
+        } => "transient_target",
+        Report::Transient {
+            of: Blame::Message, ..
+        } => "transient_message",
+        Report::Permanent { .. } => "permanent",
+        Report::InDoubt { .. } => "in_doubt",
+        Report::Gone { .. } => "gone",
+        Report::Busy { .. } => "busy",
+        Report::Again { .. } => "again",
+        Report::Abandoned => "abandoned",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -452,6 +465,8 @@ mod tests {
         metrics.changed("nextcloud", &ChangeResult::Applied);
         metrics.smtp_connections("relay:25", ConnectionState::Idle, 2);
         metrics.breaker("relay:25", true);
+        let refused = Report::Permanent { error: String::new() };
+        metrics.submitted("main", &refused);
         metrics.planner_ran(DateTime::UNIX_EPOCH, Duration::from_millis(4));
         metrics
     }

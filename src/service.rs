@@ -10,11 +10,11 @@ use tokio::net::TcpListener;
 use crate::arbiter::Arbiter;
 use crate::calendar::zone;
 use crate::channel::Channel;
+use crate::channel::Report;
 use crate::channel::email::EmailChannel;
 use crate::channel::outbox::OutboxChannel;
-use crate::channel::receipt;
+use crate::channel::sms::SmsChannel;
 use crate::channel::webhook;
-use crate::channel::webhook::Callbacks;
 use crate::channel::webhook::WebhookChannel;
 use crate::clock::Clock;
 use crate::clock::DatabaseClock;
@@ -45,6 +45,7 @@ use crate::store::postgres::PostgresStore;
 use crate::store::sqlite;
 use crate::store::sqlite::SqliteStore;
 use crate::token;
+use crate::token::Callbacks;
 use crate::token::Tokens;
 use crate::trigger::ChannelKind;
 
@@ -69,13 +70,14 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let seat = Seat::default();
     let store = open(&settings, &clock, &seat).await?;
 
+    let (tokens, receipts) = (tokens(store.as_ref()).await?, settings.sms.readers());
     let live = Live::new(&settings);
     let ready = Readiness::new();
     let parts = Parts {
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         database_clock,
-        channels: channels(&settings, &store, &clock).await?,
+        channels: channels(&settings, &tokens, &clock, &metrics)?,
         renderer,
         metrics: Arc::clone(&metrics),
         ready: ready.clone(),
@@ -98,8 +100,8 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     follow_hangups(Arc::clone(&reload))?;
     let remembering = Arc::clone(&store);
     let api = Api {
-        tokens: tokens(store.as_ref()).await?,
-        receipts: receipt::Readers::new(),
+        tokens,
+        receipts,
         store,
         changes,
         clock,
@@ -112,8 +114,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let clock = Arc::clone(&api.clock);
     let router = http::router(api, &http);
     let answering = http::serve(listener, router, http.limits, clock, shutdown.clone());
-    let serving = tokio::spawn(answering);
-    let serving = watch_api(serving, shutdown.clone());
+    let serving = watch_api(tokio::spawn(answering), shutdown.clone());
 
     shutdown.soft.cancelled().await;
     ready.drain();
@@ -223,44 +224,36 @@ fn watch_api(serving: tokio::task::JoinHandle<()>, shutdown: Shutdown) -> tokio:
 
 /// What words messages, and a warning for each language that lacks some.
 fn renderer(settings: &Settings) -> Result<Renderer, RenderError> {
-    let renderer = Renderer::new(settings.templates_dir.as_deref())?;
+    let renderer = Renderer::new(settings.templates_dir.as_deref())?.with_text_form(settings.text_form);
     for gap in renderer.gaps() {
         tracing::warn!(%gap, "a language lacks words");
     }
     Ok(renderer)
 }
 
-async fn channels(
+fn channels(
     settings: &Settings,
-    store: &Arc<dyn Store>,
+    tokens: &Tokens,
     clock: &Arc<dyn Clock>,
+    metrics: &Arc<Metrics>,
 ) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
     let letterhead = settings.letterhead.clone();
     let email: Arc<dyn Channel> = match &settings.smtp {
         Some(relay) => Arc::new(EmailChannel::new(letterhead, [relay.clone()], Arc::clone(clock))?),
         None => Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock))),
     };
-    let callbacks = callbacks(settings, store.as_ref()).await?;
-    let webhook = WebhookChannel::new(
-        settings.webhook.clone(),
-        callbacks,
-        &webhook::system(),
-        Arc::clone(clock),
-    )?;
-    let webhook: Arc<dyn Channel> = Arc::new(webhook);
+    let public_url = settings.http.public_url.as_ref();
+    let callbacks = public_url.map(|url| Callbacks::new(url, tokens.clone()));
+    let metrics = Arc::clone(metrics);
+    let witness = Arc::new(move |provider: &str, report: &Report| metrics.submitted(provider, report));
+    let sms = SmsChannel::new(settings.sms.clone(), callbacks.as_ref(), witness, clock)?;
+    let config = settings.webhook.clone();
+    let webhook = WebhookChannel::new(config, callbacks, &webhook::system(), Arc::clone(clock))?;
     Ok(BTreeMap::from([
         (ChannelKind::Email, email),
-        (ChannelKind::Webhook, webhook),
+        (ChannelKind::Sms, Arc::new(sms)),
+        (ChannelKind::Webhook, Arc::new(webhook)),
     ]))
-}
-
-/// Where those who were handed a message report what became of it.
-async fn callbacks(settings: &Settings, store: &dyn Store) -> anyhow::Result<Option<Callbacks>> {
-    let Some(public_url) = settings.http.public_url.clone() else {
-        return Ok(None);
-    };
-    let tokens = tokens(store).await?;
-    Ok(Some(Callbacks { public_url, tokens }))
 }
 
 /// What a reload changes.

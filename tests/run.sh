@@ -14,6 +14,11 @@ need postfix postfix
 need promtool prometheus
 need systemd-analyze systemd
 need curl curl
+need bearerbox kannel
+[ -x /usr/lib/kannel/test/fakesmsc ] || {
+    echo 'tests/run.sh: `fakesmsc` is missing: apt-get install kannel-extras' >&2
+    exit 1
+}
 [ -n "$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null)" ] || {
     echo 'tests/run.sh: PostgreSQL is missing: apt-get install postgresql' >&2
     exit 1

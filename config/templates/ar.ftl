@@ -6,6 +6,9 @@
 subject = تذكير: { $title } - { $when }
 headline = { $relative }: { $title }
 line = { $label }: { $value }
+text-message = { $headline } - { $when }
+text-message-where = { $text } - { $where }
+private-event = حدث خاص
 no-title = (بدون عنوان)
 late = وصل هذا التذكير متأخرًا: كان موعده { $moment }.
 more = للاطلاع على بقية الوصف، يُرجى الرجوع إلى تقويمك.

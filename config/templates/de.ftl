@@ -5,6 +5,9 @@
 subject = Erinnerung: { $title } – { $when }
 headline = { $relative }: { $title }
 line = { $label }: { $value }
+text-message = { $headline } - { $when }
+text-message-where = { $text } - { $where }
+private-event = Privater Termin
 no-title = (Kein Titel)
 late = Diese Erinnerung kommt verspätet: Sie war für { $moment } vorgesehen.
 more = Die vollständige Beschreibung finden Sie in Ihrem Kalender.

@@ -10,6 +10,13 @@ subject = Reminder: { $title } - { $when }
 headline = { $relative }: { $title }
 # Each fact in the text. $label is one of the labels below.
 line = { $label }: { $value }
+# A text message: $headline as above, where the title gives way if there is no room. An ordinary hyphen, since one dash takes
+# the room of ninety characters.
+text-message = { $headline } - { $when }
+# $text is `text-message`. Left out where there is no room.
+text-message-where = { $text } - { $where }
+# What a text message says instead of the title of a private event.
+private-event = Private event
 no-title = (no title)
 late = This reminder is late: it was due on { $moment }.
 more = The description goes on in your calendar.

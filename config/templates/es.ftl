@@ -5,6 +5,9 @@
 subject = Recordatorio: { $title } – { $when }
 headline = { $relative }: { $title }
 line = { $label }: { $value }
+text-message = { $headline } - { $when }
+text-message-where = { $text } - { $where }
+private-event = Evento privado
 no-title = (Sin título)
 late = Este recordatorio llega con retraso: estaba previsto para el { $moment }.
 more = La descripción completa está en su calendario.

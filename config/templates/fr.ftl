@@ -6,6 +6,9 @@
 subject = Rappel{"\u00A0"}: { $title } – { $when }
 headline = { $relative }{"\u00A0"}: { $title }
 line = { $label }{"\u00A0"}: { $value }
+text-message = { $headline } - { $when }
+text-message-where = { $text } - { $where }
+private-event = Événement privé
 no-title = (Sans titre)
 late = Ce rappel arrive en retard{"\u00A0"}: il était prévu pour le { $moment }.
 more = La description complète se trouve dans votre calendrier.

@@ -5,6 +5,9 @@
 subject = リマインダー: { $title } - { $when }
 headline = { $relative }：{ $title }
 line = { $label }：{ $value }
+text-message = { $headline } - { $when }
+text-message-where = { $text } - { $where }
+private-event = 非公開の予定
 no-title = （タイトルなし）
 late = このお知らせは遅れて届いています。本来の通知時刻は{ $moment }でした。
 more = 説明の続きはカレンダーでご確認ください。

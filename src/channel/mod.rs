@@ -5,6 +5,7 @@ pub mod breaker;
 pub mod email;
 pub mod outbox;
 pub mod receipt;
+pub mod sms;
 pub mod smtp;
 pub mod webhook;
 

@@ -29,8 +29,7 @@ use crate::channel::Message;
 use crate::channel::Report;
 use crate::channel::smtp;
 use crate::clock::Clock;
-use crate::token::Purpose;
-use crate::token::Tokens;
+use crate::token::Callbacks;
 
 use self::call::Caller;
 use self::endpoints::Endpoints;
@@ -72,15 +71,6 @@ impl Config {
     pub fn targets(&self) -> Option<Guard> {
         self.secrets.as_ref().map(|_| self.guard.clone())
     }
-}
-
-/// Where targets report what became of a call.
-#[derive(Debug, Clone)]
-pub struct Callbacks {
-    /// Where they reach this service.
-    pub public_url: String,
-    /// By what their reports are known to be theirs.
-    pub tokens: Tokens,
 }
 
 /// Why calls cannot be made at all.
@@ -131,15 +121,10 @@ impl WebhookChannel {
         let Some((callbacks, open)) = places else {
             return document.to_owned();
         };
-        let token = callbacks.tokens.token(id, Purpose::Complete);
-        let place = |verb| {
-            let url = format!("{}/v1/deliveries/{id}/{verb}?token={token}", callbacks.public_url);
-            serde_json::Value::from(url)
-        };
         format!(
             r#"{open},"ack_url":{},"fail_url":{}}}"#,
-            place("complete"),
-            place("fail")
+            serde_json::Value::from(callbacks.complete(id)),
+            serde_json::Value::from(callbacks.fail(id)),
         )
     }
 

@@ -13,10 +13,12 @@ use crate::channel::webhook::WebhookChannel;
 use crate::clock::Clock;
 use crate::clock::SystemClock;
 use crate::config::Settings;
+use crate::delivery::ChannelConfig;
 use crate::delivery::message::Renderer;
 use crate::store::postgres;
 use crate::store::sqlite::known_schema_version;
 use crate::store::sqlite::schema_version;
+use crate::trigger::ChannelKind;
 
 /// What `check` takes.
 #[derive(Debug, Args)]
@@ -44,6 +46,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         ("store", runtime.block_on(store(settings))),
         ("e-mail", runtime.block_on(email(settings))),
         ("webhooks", webhooks(settings)),
+        ("text messages", Ok(text_messages(settings))),
     ];
     let mut code = ExitCode::SUCCESS;
     for (name, found) in parts {
@@ -61,6 +64,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
 fn templates(settings: &Settings) -> Result<String, String> {
     let folder = settings.templates_dir.as_deref();
     let renderer = Renderer::new(folder).map_err(|error| error.to_string())?;
+    let renderer = renderer.with_text_form(settings.text_form);
     let from = folder.map_or_else(|| "built in".to_owned(), |folder| format!("{}", folder.display()));
     let gaps = renderer.gaps().into_iter().map(|gap| format!("; {gap}"));
     Ok(from + &gaps.collect::<String>())
@@ -88,6 +92,24 @@ fn told(what: &str, known: i64, found: Option<i64>) -> Result<String, String> {
             "{what} has schema version {found}, this version knows up to {known}: use a newer version"
         )),
     }
+}
+
+/// Nothing is asked of a provider: each would have to be paid to say more.
+fn text_messages(settings: &Settings) -> String {
+    let is_on = |config: &ChannelConfig| config.enabled;
+    if !settings.channels.get(&ChannelKind::Sms).is_some_and(is_on) {
+        return "off".to_owned();
+    }
+    let callers_reach_us = settings.http.public_url.is_some();
+    let route = settings.sms.route.iter().map(|provider| {
+        let reports = match provider.receipts {
+            Some(_) if callers_reach_us => "reports delivery",
+            Some(_) => "could report delivery, if http.public_url said where",
+            None => "does not report delivery",
+        };
+        format!("{} ({reports})", provider.name)
+    });
+    format!("through {}", route.collect::<Vec<_>>().join(", then "))
 }
 
 async fn email(settings: &Settings) -> Result<String, String> {

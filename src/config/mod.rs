@@ -9,6 +9,7 @@ mod mail;
 mod policies;
 mod reader;
 mod rules;
+mod sms;
 #[cfg(test)]
 mod tests;
 mod webhook;
@@ -34,6 +35,7 @@ use crate::delivery;
 use crate::delivery::ChannelConfig;
 use crate::delivery::Detail;
 use crate::delivery::OnDoubt;
+use crate::delivery::message::TextForm;
 use crate::http;
 use crate::logging;
 use crate::trigger::ChannelKind;
@@ -47,7 +49,7 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 18] = [
+pub const RESTART: [&str; 24] = [
     "store.",
     "cluster.",
     "node.",
@@ -64,6 +66,12 @@ pub const RESTART: [&str; 18] = [
     "channels.webhook.calls",
     "channels.webhook.ca_file",
     "channels.webhook.ack",
+    "channels.sms.route",
+    "channels.sms.allow_countries",
+    "channels.sms.transliterate",
+    "channels.sms.content",
+    "channels.sms.show_private",
+    "channels.sms.providers.",
     "templates.",
     "log.format",
 ];
@@ -139,6 +147,10 @@ pub struct Settings {
     pub smtp: Option<smtp::Config>,
     /// How calls are made.
     pub webhook: channel::webhook::Config,
+    /// How text messages leave.
+    pub sms: channel::sms::Config,
+    /// How they are worded.
+    pub text_form: TextForm,
     /// What an alarm means where the standards leave a choice.
     pub policies: change::Policies,
     /// How long things are kept.
@@ -188,6 +200,8 @@ impl Settings {
             delivery,
             smtp: mail::smtp(reader, &letterhead),
             letterhead,
+            sms: sms::read(reader),
+            text_form: sms::form(reader),
             policies: policies::read(reader),
             retention: RetentionConfig {
                 history: reader.duration("retention.history"),

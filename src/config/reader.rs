@@ -3,6 +3,8 @@
 //! A value that cannot be read becomes a complaint and the default takes its place, so that one run names everything
 //! that is wrong.
 
+mod providers;
+
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -64,6 +66,7 @@ impl Reader {
             complaints,
         };
         reader.know_sources();
+        reader.know_providers();
         reader.complain_about_unknown_keys();
         reader
     }

@@ -17,6 +17,7 @@ mod languages;
 mod relative;
 #[cfg(test)]
 mod samples;
+mod short;
 mod templates;
 mod wording;
 mod words;
@@ -33,6 +34,8 @@ use crate::trigger::OwnerId;
 use crate::trigger::TriggerId;
 
 pub use self::error::RenderError;
+pub use self::short::Detail;
+pub use self::short::TextForm;
 pub use self::templates::Gap;
 pub use self::templates::Renderer;
 

@@ -24,6 +24,7 @@ use super::problem::At;
 use super::problem::Problem;
 use crate::calendar::address;
 use crate::calendar::zone::Zone;
+use crate::channel::sms::number::Number;
 use crate::channel::webhook::Guard;
 use crate::store::Owner;
 use crate::store::Webhook;
@@ -44,12 +45,15 @@ pub(super) struct OwnerBody {
     /// Further addresses by which calendars know them.
     #[serde(default)]
     addresses: Vec<String>,
-    /// E.164 number: `+` and digits.
+    /// Where text messages go: an E.164 number, `+` and digits; or as people write it in `region`.
     #[serde(default)]
     phone: Option<String>,
     /// Where calls go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     webhook: Option<WebhookBody>,
+    /// Where that number is as people write it there, by two letters (ISO 3166). It is answered and kept as E.164.
+    #[serde(default, skip_serializing)]
+    region: Option<String>,
     /// IANA name; `UTC` if left out.
     #[serde(default = "utc")]
     time_zone: String,
@@ -163,6 +167,7 @@ fn answer(owner: Owner) -> OwnerAnswer {
                 failing_since: webhook.failing_since,
                 disabled: webhook.disabled,
             }),
+            region: None,
             time_zone: owner.time_zone,
             locale: owner.locale,
             enabled: owner.enabled,
@@ -183,9 +188,12 @@ fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Own
         flaws.check("/email".to_owned(), address::check(email));
     }
     flaws.addresses("/addresses", &body.addresses);
-    if let Some(phone) = &body.phone {
-        flaws.check("/phone".to_owned(), is_number(phone));
-    }
+    let region = body.region.as_deref();
+    let number = body.phone.as_deref().map(|phone| Number::written(phone, region));
+    let number = number.and_then(|number| {
+        let number = number.map_err(|error| error.to_string());
+        flaws.check("/phone".to_owned(), number)
+    });
     if let Some(webhook) = &body.webhook {
         flaws.check("/webhook/url".to_owned(), is_target(&webhook.url, targets));
     }
@@ -214,7 +222,7 @@ fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Own
         id,
         email: body.email,
         addresses: body.addresses,
-        phone: body.phone,
+        phone: number.map(|number| number.to_string()),
         webhook: body.webhook.map(|webhook| Webhook::at(webhook.url)),
         time_zone: body.time_zone,
         locale: body.locale,
@@ -222,16 +230,6 @@ fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Own
         muted,
         preferences,
     })
-}
-
-/// E.164: `+`, a country code that does not start with 0, 7 to 15 digits in all.
-fn is_number(phone: &str) -> Result<(), String> {
-    let digits = phone.strip_prefix('+').unwrap_or_default();
-    let fits = (7..=15).contains(&digits.len()) && !digits.starts_with('0');
-    if fits && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(());
-    }
-    Err(format!("`{phone}` is no E.164 number: write it as +4930123456"))
 }
 
 /// A route to nowhere would swallow reminders.
@@ -274,22 +272,6 @@ fn is_language(tag: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_e164() {
-        assert!(is_number("+4930123456").is_ok());
-        for number in [
-            "4930123456",
-            "+0301234567",
-            "+49 30 123456",
-            "+123456",
-            "+1234567890123456",
-            "",
-            "+",
-        ] {
-            assert!(is_number(number).is_err(), "{number}");
-        }
-    }
 
     #[test]
     fn language_tags_are_short_and_plain() {

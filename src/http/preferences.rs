@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::id;
 use super::problem::Flaw;
 use crate::calendar::address;
-use crate::trigger::ChannelKind;
 use crate::trigger::defaults;
 use crate::trigger::defaults::DefaultAlarm;
 use crate::trigger::defaults::Defaults;
@@ -31,7 +30,7 @@ pub(super) const MOST_ADDRESSES: usize = 100;
 pub(super) struct RouteBody {
     /// `EMAIL`, `DISPLAY` or `AUDIO`.
     action: String,
-    /// `email`.
+    /// `email` or `sms`.
     channel: String,
 }
 
@@ -141,8 +140,7 @@ impl Wanted {
 impl RouteBody {
     fn read(&self, index: usize, flaws: &mut Flaws) -> Option<Route> {
         let action = flaws.check(format!("/routes/{index}/action"), self.action.parse());
-        let channel = self.channel.parse().and_then(can_send);
-        let channel = flaws.check(format!("/routes/{index}/channel"), channel);
+        let channel = flaws.check(format!("/routes/{index}/channel"), self.channel.parse());
         Some(Route {
             action: action?,
             channel: channel?,
@@ -154,16 +152,6 @@ impl RouteBody {
             action: route.action.to_string(),
             channel: route.channel.to_string(),
         }
-    }
-}
-
-/// A route to nowhere would swallow reminders.
-fn can_send(channel: ChannelKind) -> Result<ChannelKind, String> {
-    match channel {
-        ChannelKind::Email | ChannelKind::Webhook => Ok(channel),
-        ChannelKind::Sms => Err(format!(
-            "no alarm leaves by {channel} in this version: use email or webhook"
-        )),
     }
 }
 

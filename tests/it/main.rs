@@ -27,5 +27,6 @@ mod people;
 mod preview;
 mod readme;
 mod skew;
+mod sms;
 mod store;
 mod webhook;

@@ -165,3 +165,18 @@ fn the_relay_of_the_readme_is_a_valid_configuration() {
 
     assert!(settings.is_ok_and(|settings| settings.smtp.is_some()));
 }
+
+#[test]
+fn the_provider_of_the_readme_is_a_valid_configuration() {
+    let home = Home::new();
+    let token = home.folder().join("token");
+    fs::write(&token, "secret\n").expect("the folder is ours");
+    let text = block("### Text messages", "toml");
+    let text = text.replace("/etc/carillon/twilio-token", &token.display().to_string());
+    let home = home.with_file(&text);
+
+    let settings = Settings::load(Some(&home.config_file()), []);
+
+    let settings = settings.unwrap_or_else(|complaints| panic!("{complaints}"));
+    assert_eq!(settings.sms.route.len(), 1);
+}

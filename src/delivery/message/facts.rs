@@ -7,6 +7,7 @@ use chrono::NaiveDateTime;
 use chrono::TimeDelta;
 use chrono::Timelike;
 use chrono::Utc;
+use unicode_segmentation::UnicodeSegmentation;
 
 use crate::calendar::event::Occurrence;
 use crate::calendar::event::When;
@@ -33,6 +34,8 @@ pub(super) struct Facts {
     /// One line; empty if the event has no title.
     pub(super) title: String,
     pub(super) is_task: bool,
+    /// Whether others must not read it over somebody's shoulder.
+    pub(super) is_private: bool,
     pub(super) relative: Relative,
     /// In the recipient's zone.
     pub(super) when: Range,
@@ -62,6 +65,7 @@ impl Facts {
         Self {
             title: line(&occurrence.summary),
             is_task: occurrence.is_task,
+            is_private: occurrence.is_private,
             relative: relative(reminder),
             when: Range::of(&occurrence.when, zone),
             event_when: event_range(occurrence, zone),
@@ -114,6 +118,7 @@ impl Facts {
         Self {
             title: text(),
             is_task,
+            is_private: false,
             relative,
             event_when: Some(when.clone()),
             when,
@@ -280,8 +285,15 @@ fn lines(text: &str) -> String {
     kept.trim().to_owned()
 }
 
+/// So many characters at the most, without dividing a grapheme.
 fn cut(text: &str, characters: usize) -> &str {
-    text.char_indices()
-        .nth(characters)
-        .map_or(text, |(end, _)| &text[..end])
+    let (mut end, mut count) = (0, 0);
+    for (at, grapheme) in text.grapheme_indices(true) {
+        count += grapheme.chars().count();
+        if count > characters {
+            break;
+        }
+        end = at + grapheme.len();
+    }
+    &text[..end]
 }

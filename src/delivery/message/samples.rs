@@ -1,5 +1,7 @@
 //! Occurrences and sendings for the unit tests.
 
+use std::sync::LazyLock;
+
 use chrono::DateTime;
 use chrono::NaiveDate;
 use chrono::TimeDelta;
@@ -85,21 +87,7 @@ pub(super) fn render_in(
     sending: &Sending,
     locale: &str,
 ) -> Result<Written, RenderError> {
-    let message = renderer.render(&Reminder {
-        trigger: "0123456789abcdef0123456789abcdef".parse::<TriggerId>().unwrap(),
-        trigger_at: sending.trigger_at,
-        now: sending.now,
-        owner: &OwnerId("jo".to_owned()),
-        event_uid: "stand-up@example.org",
-        channel: ChannelKind::Email,
-        to: "jo@example.org",
-        zone: &zone("Europe/Berlin"),
-        locale,
-        occurrence,
-        attempt: 1,
-        payload: None,
-        notes: &sending.notes,
-    })?;
+    let message = renderer.render(&reminder(occurrence, sending, locale))?;
     let Content::Letter { subject, text, html } = message.content.clone() else {
         panic!("an e-mail is a letter");
     };
@@ -109,6 +97,40 @@ pub(super) fn render_in(
         text,
         html,
     })
+}
+
+pub(super) fn render_text(
+    renderer: &Renderer,
+    occurrence: &Occurrence,
+    sending: &Sending,
+    locale: &str,
+) -> Content {
+    let reminder = Reminder {
+        channel: ChannelKind::Sms,
+        to: "+4930123456",
+        ..reminder(occurrence, sending, locale)
+    };
+    renderer.render(&reminder).unwrap().content
+}
+
+fn reminder<'a>(occurrence: &'a Occurrence, sending: &'a Sending, locale: &'a str) -> Reminder<'a> {
+    static OWNER: LazyLock<OwnerId> = LazyLock::new(|| OwnerId("jo".to_owned()));
+    static ZONE: LazyLock<Zone> = LazyLock::new(|| zone("Europe/Berlin"));
+    Reminder {
+        trigger: "0123456789abcdef0123456789abcdef".parse::<TriggerId>().unwrap(),
+        trigger_at: sending.trigger_at,
+        now: sending.now,
+        owner: &OWNER,
+        event_uid: "stand-up@example.org",
+        channel: ChannelKind::Email,
+        to: "jo@example.org",
+        zone: &ZONE,
+        locale,
+        occurrence,
+        attempt: 1,
+        payload: None,
+        notes: &sending.notes,
+    }
 }
 
 pub(super) fn task(occurrence: Occurrence) -> Occurrence {

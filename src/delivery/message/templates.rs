@@ -16,6 +16,7 @@ use crate::channel;
 use crate::channel::Content;
 use crate::delivery::message::Reminder;
 use crate::delivery::message::RenderError;
+use crate::delivery::message::TextForm;
 use crate::delivery::message::document::document;
 use crate::delivery::message::facts::Facts;
 use crate::delivery::message::facts::is_web;
@@ -57,6 +58,7 @@ impl fmt::Display for Gap {
 pub struct Renderer {
     environment: Environment<'static>,
     languages: Languages,
+    text_form: TextForm,
 }
 
 impl Renderer {
@@ -87,9 +89,17 @@ impl Renderer {
         let renderer = Self {
             environment,
             languages,
+            text_form: TextForm::default(),
         };
         renderer.rehearse()?;
         Ok(renderer)
+    }
+
+    /// With text messages worded in this way.
+    #[must_use]
+    pub const fn with_text_form(mut self, text_form: TextForm) -> Self {
+        self.text_form = text_form;
+        self
     }
 
     /// The languages that leave something to English.
@@ -110,6 +120,7 @@ impl Renderer {
                 for (name, _) in BUILT_IN {
                     self.write(name, &wording)?;
                 }
+                self.text_form.write(&facts, words)?;
             }
         }
         Ok(())
@@ -121,11 +132,10 @@ impl Renderer {
     /// When a template or a message asks for what there is not, or does not end.
     pub fn render(&self, reminder: &Reminder<'_>) -> Result<channel::Message, RenderError> {
         let words = self.languages.nearest(reminder.locale);
-        let wording = Wording::of(&Facts::of(reminder), words)?;
-        let language = wording.language.clone();
+        let facts = Facts::of(reminder);
         let content = match reminder.channel {
-            ChannelKind::Email => self.letter(wording)?,
-            ChannelKind::Sms => Content::Text(self.write(TEXT, &Value::from(Serde(wording)))?),
+            ChannelKind::Email => self.letter(Wording::of(&facts, words)?)?,
+            ChannelKind::Sms => Content::Text(self.text_form.write(&facts, words)?),
             ChannelKind::Webhook => Content::Json(document(reminder)),
         };
         Ok(channel::Message {
@@ -133,7 +143,7 @@ impl Renderer {
             thread: reminder.thread(),
             to: reminder.to.to_owned(),
             content,
-            language,
+            language: words.tag.clone(),
         })
     }
 

@@ -18,7 +18,7 @@ use crate::delivery::message::words::Words;
 #[derive(Debug, Serialize)]
 pub(super) struct Wording {
     /// BCP 47.
-    pub(super) language: String,
+    language: String,
     direction: Direction,
     #[serde(skip)]
     pub(super) subject: String,
@@ -81,8 +81,8 @@ impl Wording {
 }
 
 /// Puts messages together.
-struct Teller<'w> {
-    words: &'w Words,
+pub(super) struct Teller<'w> {
+    pub(super) words: &'w Words,
 }
 
 impl Teller<'_> {
@@ -149,7 +149,12 @@ impl Teller<'_> {
     }
 
     /// starts in 15 minutes
-    fn relative(&self, relative: &Relative, is_task: bool, is_timed: bool) -> Result<String, RenderError> {
+    pub(super) fn relative(
+        &self,
+        relative: &Relative,
+        is_task: bool,
+        is_timed: bool,
+    ) -> Result<String, RenderError> {
         let message = message_of(relative, is_task, is_timed);
         let args = match self.distance(&relative.parts)? {
             Some(distance) => fluent_args!["distance" => distance],
@@ -175,7 +180,12 @@ impl Teller<'_> {
     }
 
     /// When it is, with the zone. A task is due at the end.
-    fn when(&self, range: &Range, is_task: bool, date: &'static str) -> Result<String, RenderError> {
+    pub(super) fn when(
+        &self,
+        range: &Range,
+        is_task: bool,
+        date: &'static str,
+    ) -> Result<String, RenderError> {
         let when = if is_task {
             self.moment(&range.last, date)?
         } else {

@@ -17,10 +17,13 @@ const TIME: &[&str] = &["hour", "hh", "hour12", "minute", "half"];
 const DISTANCE: &[&str] = &["distance"];
 
 /// Every message we say, and what it is given.
-pub(super) const MESSAGES: [(&str, &[&str]); 45] = [
+pub(super) const MESSAGES: [(&str, &[&str]); 48] = [
     ("subject", &["title", "when"]),
     ("headline", &["relative", "title"]),
     ("line", &["label", "value"]),
+    ("text-message", &["headline", "when"]),
+    ("text-message-where", &["text", "where"]),
+    ("private-event", &[]),
     ("no-title", &[]),
     ("late", &["moment"]),
     ("more", &[]),

@@ -11,6 +11,7 @@ pub mod api;
 pub mod calendar;
 pub mod client;
 pub mod hook;
+pub mod kannel;
 pub mod link;
 pub mod node;
 pub mod postfix;

@@ -27,6 +27,25 @@ async fn an_owner_is_created_replaced_and_read() {
 }
 
 #[tokio::test]
+async fn a_number_as_people_write_it_needs_their_region_and_is_kept_as_e164() {
+    let edge = Edge::open().await;
+    let put = async |body| edge.put_json("/v1/owners/anna", &body).await;
+    let created = put(json!({ "phone": "(030) 123456", "region": "DE" })).await;
+    assert_eq!(created.status, 201);
+    assert_eq!(created.json()["phone"], "+4930123456");
+    assert_eq!(edge.get("/v1/owners/anna").await.json()["phone"], "+4930123456");
+    // A language says nothing about where a telephone is.
+    for wrong in [
+        json!({ "phone": "030 123456", "locale": "de-DE" }),
+        json!({ "phone": "030 123456", "region": "Germany" }),
+        json!({ "phone": "+999123456789" }),
+    ] {
+        let problem = put(wrong).await.problem(422);
+        assert_eq!(problem["errors"][0]["pointer"], "/phone");
+    }
+}
+
+#[tokio::test]
 async fn everything_wrong_with_an_owner_is_said_at_once_and_where() {
     let edge = Edge::open().await;
     let wrong = json!({
