@@ -8,6 +8,7 @@ use chrono::DateTime;
 use chrono::Datelike;
 use chrono::NaiveDate;
 use chrono::NaiveDateTime;
+use chrono::NaiveTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 
@@ -41,6 +42,18 @@ impl Moment {
         self.anchor(zone).instant
     }
 
+    /// The day that it names where days are counted: the one whose midnight it is in `zone`, else the one that is written.
+    pub fn day(&self, zone: &Zone) -> NaiveDate {
+        let written = self.local.date();
+        let Some(own) = self.zone.as_ref().filter(|_| !self.is_date) else {
+            return written;
+        };
+        let instant = self.instant(own);
+        let day = Anchor::at_instant(instant, zone).local.date();
+        let midnight = Anchor::at_local(day.and_time(NaiveTime::MIN), zone);
+        if midnight.instant == instant { day } else { written }
+    }
+
     /// The instance that it names as a RECURRENCE-ID (RFC 5545 section 3.8.4.4) of a series that starts at `base`: by its
     /// instant, in whatever zone it is written; by its day where one side is a DATE; on the clock of DTSTART where it has
     /// no zone and DTSTART has.
@@ -50,7 +63,7 @@ impl Moment {
         };
         let own = base.zone.as_ref().unwrap_or(zone);
         if base.is_date != self.is_date {
-            return Anchor::at_local(self.local.date().and_time(base.local.time()), own);
+            return Anchor::at_local(self.day(own).and_time(base.local.time()), own);
         }
         match &self.zone {
             Some(zone) if zone != own => Anchor::at_instant(self.instant(zone), own),

@@ -49,7 +49,7 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 24] = [
+pub const RESTART: [&str; 23] = [
     "store.",
     "cluster.",
     "node.",
@@ -69,7 +69,6 @@ pub const RESTART: [&str; 24] = [
     "channels.sms.route",
     "channels.sms.allow_countries",
     "channels.sms.transliterate",
-    "channels.sms.content",
     "channels.sms.show_private",
     "channels.sms.providers.",
     "templates.",

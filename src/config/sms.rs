@@ -15,7 +15,6 @@ use crate::channel::sms::request::Form;
 use crate::channel::sms::request::Writer;
 use crate::channel::sms::rules::Rule;
 use crate::channel::sms::rules::Rules;
-use crate::delivery::message::Detail;
 use crate::delivery::message::TextForm;
 
 const ROUTE: &str = "channels.sms.route";
@@ -57,14 +56,6 @@ pub(super) fn defaults_of(kind: &str) -> Vec<&'static str> {
 pub(super) fn form(reader: &mut Reader) -> TextForm {
     TextForm {
         is_plain: reader.flag("channels.sms.transliterate"),
-        detail: reader.choice(
-            "channels.sms.content",
-            &[
-                ("full", Detail::Full),
-                ("title", Detail::Title),
-                ("none", Detail::None),
-            ],
-        ),
         shows_private: reader.flag("channels.sms.show_private"),
     }
 }

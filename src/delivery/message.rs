@@ -34,7 +34,6 @@ use crate::trigger::OwnerId;
 use crate::trigger::TriggerId;
 
 pub use self::error::RenderError;
-pub use self::short::Detail;
 pub use self::short::TextForm;
 pub use self::templates::Gap;
 pub use self::templates::Renderer;

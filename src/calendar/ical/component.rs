@@ -170,7 +170,7 @@ impl Reader<'_> {
                 self.component.is_transparent = property.raw.eq_ignore_ascii_case("TRANSPARENT");
             }
             "ATTENDEE" => self.component.attendees.push(attendee(property)),
-            "SEQUENCE" => self.component.version.0 = property.raw.parse().unwrap_or(0),
+            "SEQUENCE" => self.component.version.0 = property.raw.parse::<i32>().map_or(0, i64::from),
             "DTSTAMP" => self.component.version.1 = instant(property),
             "STATUS" => self.take_status(&property.raw.to_ascii_uppercase()),
             "COMPLETED" if self.component.is_task => self.component.off = Some(Off::Completed),

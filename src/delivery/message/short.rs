@@ -18,8 +18,6 @@ const CUT: &str = "...";
 pub struct TextForm {
     /// Whether typographic characters become plain ones where that saves room.
     pub is_plain: bool,
-    /// What they tell.
-    pub detail: Detail,
     /// Whether they tell the title of a private event.
     pub shows_private: bool,
 }
@@ -28,35 +26,22 @@ impl Default for TextForm {
     fn default() -> Self {
         Self {
             is_plain: true,
-            detail: Detail::Full,
             shows_private: false,
         }
     }
-}
-
-/// How much a message tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
-    /// What, when and where.
-    Full,
-    /// What and when.
-    Title,
-    /// When.
-    None,
 }
 
 impl TextForm {
     /// Says `facts` in the language of `words`.
     pub(super) fn write(self, facts: &Facts, words: &Words) -> Result<String, RenderError> {
         let teller = Teller { words };
-        let hides_title = self.detail == Detail::None || (facts.is_private && !self.shows_private);
+        let hides_title = facts.is_private && !self.shows_private;
         let title = match &*facts.title {
             _ if hides_title => words.say("private-event")?,
             "" => words.say("no-title")?,
             title => title.to_owned(),
         };
-        let place = Some(&*facts.location)
-            .filter(|place| !place.is_empty() && self.detail == Detail::Full && !hides_title);
+        let place = Some(&*facts.location).filter(|place| !place.is_empty() && !hides_title);
         let line = Line {
             words,
             is_plain: self.is_plain,
@@ -132,7 +117,6 @@ mod tests {
     use crate::calendar::event::Occurrence;
     use crate::channel::Content;
     use crate::channel::sms::segments;
-    use crate::delivery::message::Detail;
     use crate::delivery::message::Renderer;
     use crate::delivery::message::TextForm;
     use crate::delivery::message::samples::Sending;
@@ -259,18 +243,6 @@ mod tests {
             ..TextForm::default()
         };
         assert!(text_in(&private, "en", form).contains("Dentist"));
-        for (detail, title, place) in [(Detail::Title, true, false), (Detail::None, false, false)] {
-            let form = TextForm {
-                detail,
-                ..TextForm::default()
-            };
-            let text = text_in(&named("Dentist"), "en", form);
-            assert_eq!(
-                (text.contains("Dentist"), text.contains("Room 5")),
-                (title, place),
-                "{text}"
-            );
-        }
     }
 
     #[test]

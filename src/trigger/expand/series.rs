@@ -236,7 +236,7 @@ impl Removed {
         let mut removed = Self::default();
         for exdate in &master.exdates {
             if by_day || exdate.is_date {
-                removed.days.insert(exdate.local.date());
+                removed.days.insert(exdate.day(zone));
                 continue;
             }
             removed.instants.insert(exdate.instant(zone));

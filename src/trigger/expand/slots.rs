@@ -34,6 +34,8 @@ pub(super) struct Walk<'a> {
     waiting: BTreeMap<DateTime<Utc>, Anchor>,
     /// The latest found slot that lies in no gap, while it waits: nothing that follows is before it.
     settled: Option<DateTime<Utc>>,
+    /// The latest found slot on the wall clock.
+    found: Option<NaiveDateTime>,
 }
 
 impl<'a> Walk<'a> {
@@ -53,12 +55,13 @@ impl<'a> Walk<'a> {
             }),
             waiting: BTreeMap::new(),
             settled: None,
+            found: None,
         }
     }
 
     /// The next slot.
     pub(super) fn next(&mut self, budget: &mut Budget) -> Result<Option<Anchor>, OutOfSteps> {
-        while self.settled.is_none() && self.next.is_some() {
+        while self.next.is_some() && !self.is_certain() {
             self.find(budget)?;
         }
         let Some((instant, anchor)) = self.waiting.pop_first() else {
@@ -70,12 +73,22 @@ impl<'a> Walk<'a> {
         Ok(Some(anchor))
     }
 
+    /// Whether nothing that is yet to be found is before the first that waits.
+    fn is_certain(&self) -> bool {
+        let first = self.waiting.first_key_value();
+        let is_far_behind = |(_, first): (&DateTime<Utc>, &Anchor)| {
+            self.found.is_some_and(|found| found - first.local > WIDEST_GAP)
+        };
+        self.settled.is_some() || first.is_some_and(is_far_behind)
+    }
+
     fn find(&mut self, budget: &mut Budget) -> Result<(), OutOfSteps> {
         let Some(from) = self.next else { return Ok(()) };
         budget.charge(SLOT)?;
         let found = self.rule.first_from(from, budget)?;
         self.next = found.and_then(|local| local.checked_add_signed(TimeDelta::seconds(1)));
         let Some(local) = found else { return Ok(()) };
+        self.found = Some(local);
         let anchor = Anchor::at_local(local, self.zone);
         if anchor.instant < self.start {
             return Ok(());

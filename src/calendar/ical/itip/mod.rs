@@ -55,6 +55,9 @@ pub fn merge(stored: Option<&str>, message: &str) -> Merged {
     };
     let before = stored.and_then(Calendar::read);
     let method = message.method();
+    if let Some(reason) = before.as_ref().and_then(|stored| foreign(stored, &message)) {
+        return Merged::Nothing(reason);
+    }
     let mut calendar = match &before {
         Some(stored) => stored.clone().without_method(),
         None => Calendar::without_parts(&message),
@@ -77,6 +80,20 @@ pub fn merge(stored: Option<&str>, message: &str) -> Merged {
             too_large(&text).map_or(Merged::Text(text), Merged::TooLarge)
         }
     }
+}
+
+/// Only its organizer says how an event reads (RFC 5546 section 2.1.1); an answer may leave out to whom it is given.
+fn foreign(stored: &Calendar, message: &Calendar) -> Option<String> {
+    let known: Vec<String> = stored.parts.iter().flat_map(Part::organizer).collect();
+    let is_answer = message.method() == "REPLY";
+    let is_theirs = |part: &Part| {
+        let named = part.organizer();
+        is_answer && named.is_empty() || named.iter().any(|address| known.contains(address))
+    };
+    (!known.is_empty() && !message.parts.iter().all(is_theirs)).then(|| {
+        "it names another ORGANIZER than the stored event, or none: where somebody else took over, delete the event first"
+            .to_owned()
+    })
 }
 
 fn too_large(text: &str) -> Option<String> {
@@ -324,7 +341,7 @@ fn prepared(part: &Part, method: &str) -> Part {
         && part.component.recurrence_id.is_none()
         && let Some(start) = part.node.find("DTSTART")
     {
-        let id = start.text.replacen("DTSTART", "RECURRENCE-ID", 1);
+        let id = format!("RECURRENCE-ID{}", &start.text["DTSTART".len()..]);
         part.node.remove(&["RRULE", "RDATE", "EXDATE"]);
         part.node.set(tree::line(&id));
         part.component.recurrence_id.clone_from(&part.component.start);

@@ -7,6 +7,8 @@ use chrono::Utc;
 
 use crate::calendar::event::Component;
 use crate::calendar::event::Off;
+use crate::calendar::ical::component;
+use crate::calendar::ical::property::Property;
 use crate::calendar::ical::tree;
 use crate::calendar::ical::tree::Node;
 use crate::calendar::moment::Anchor;
@@ -67,6 +69,12 @@ impl Part {
 
     pub(super) fn is_cancelled(&self) -> bool {
         self.component.off == Some(Off::Cancelled)
+    }
+
+    /// By which addresses its organizer is known; none where it names nobody.
+    pub(super) fn organizer(&self) -> Vec<String> {
+        let named = self.node.find("ORGANIZER").and_then(Property::read);
+        named.map_or_else(Vec::new, |named| component::attendee(&named).addresses)
     }
 
     pub(super) fn sequence(&self) -> i64 {

@@ -29,6 +29,17 @@ pub(super) fn apply(calendar: &mut Calendar, message: &Calendar) -> Result<Verdi
     }
     let mut verdict: Option<Verdict> = None;
     for reply in &message.parts {
+        let named = reply
+            .node
+            .lines
+            .iter()
+            .filter(|line| line.name == "ATTENDEE")
+            .count();
+        if named != 1 {
+            return Err(format!(
+                "a REPLY is the answer of one ATTENDEE, this one names {named}"
+            ));
+        }
         let scope = reply.scope(calendar.master());
         for given in answers(&reply.node) {
             verdict = verdict.max(answer(calendar, reply, scope, &given));

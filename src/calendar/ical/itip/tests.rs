@@ -466,6 +466,64 @@ fn an_instance_that_is_added_is_one_of_its_own() {
 }
 
 #[test]
+fn nobody_but_the_organizer_changes_an_event() {
+    let boss = "ORGANIZER;CN=Boss:mailto:Boss@example.org";
+    let request = text("REQUEST", &[version(1, 1, &[WEEK, boss])]);
+    let stored = merged(None, &request);
+    for organizer in ["ORGANIZER:mailto:eve@example.net", "X-NOBODY:x"] {
+        for method in ["REQUEST", "PUBLISH", "CANCEL", "ADD"] {
+            let forged = text(method, &[version(9, 9, &["DTSTART:20270101T090000Z", organizer])]);
+            let merged = merge(Some(&stored), &forged);
+            assert!(
+                matches!(&merged, Merged::Nothing(reason) if reason.contains("ORGANIZER")),
+                "{method}: {merged:?}"
+            );
+        }
+    }
+    let own = text(
+        "CANCEL",
+        &[version(
+            9,
+            9,
+            &["DTSTART:20270101T090000Z", "ORGANIZER:mailto:boss@example.org"],
+        )],
+    );
+    assert!(merged(Some(&stored), &own).contains("STATUS:CANCELLED"));
+}
+
+#[test]
+fn a_reply_is_the_answer_of_one() {
+    let me = format!("ATTENDEE;PARTSTAT=NEEDS-ACTION:{ME}");
+    let stored = merged(None, &text("REQUEST", &[version(1, 1, &[WEEK, &me])]));
+    let mine = format!("ATTENDEE;PARTSTAT=DECLINED:{ME}");
+    let two = ["ATTENDEE;PARTSTAT=DECLINED:mailto:eve@example.net", &mine];
+    let merged = merge(Some(&stored), &text("REPLY", &[version(1, 2, &two)]));
+    assert!(
+        matches!(&merged, Merged::Nothing(reason) if reason.contains("names 2")),
+        "{merged:?}"
+    );
+}
+
+#[test]
+fn a_sequence_that_is_no_integer_outdates_nothing() {
+    let start = "DTSTART:20261201T090000Z";
+    let huge = text("REQUEST", &[version(1, 1, &[start])]).replace("SEQUENCE:1", "SEQUENCE:99999999999");
+    let stored = merged(None, &huge);
+    let later = text("REQUEST", &[version(1, 1, &["DTSTART:20261202T090000Z"])]);
+    assert!(merged(Some(&stored), &later).contains("20261202T090000Z"));
+}
+
+#[test]
+fn an_added_instance_may_be_written_in_lower_case() {
+    let stored = merged(
+        None,
+        &text("REQUEST", &[version(1, 1, &["DTSTART:20261201T090000Z"])]),
+    );
+    let added = text("ADD", &[version(2, 2, &["dtstart:20261205T090000Z"])]);
+    assert!(merged(Some(&stored), &added).contains("RECURRENCE-ID:20261205T090000Z"));
+}
+
+#[test]
 fn what_the_organizer_is_asked_changes_nothing() {
     let stored = text("", &[version(0, 1, &[WEEK])]);
     for method in ["COUNTER", "DECLINECOUNTER", "REFRESH"] {

@@ -235,3 +235,68 @@ fn choice_a_second_60_is_59() {
         .collect();
     assert_eq!(seconds, ["2026-12-01 09:00:59 UTC", "2026-12-02 09:00:59 UTC"]);
 }
+
+#[test]
+fn rule_2_a_series_that_lies_in_gaps_alone_rings_each_year_at_once() {
+    for (zone, start, rule, expected) in [
+        (
+            "America/New_York",
+            "20250309T020000",
+            "FREQ=YEARLY;BYMONTH=3;BYDAY=2SU",
+            ["2027-03-14T07:00", "2028-03-12T07:00"],
+        ),
+        (
+            BERLIN,
+            "20250330T023000",
+            "FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU",
+            ["2027-03-28T01:30", "2028-03-26T01:30"],
+        ),
+    ] {
+        let event = event(&vevent(&[
+            &format!("DTSTART;TZID={zone}:{start}"),
+            &format!("RRULE:{rule}"),
+            &alarm("TRIGGER:PT0S"),
+        ]));
+        assert_eq!(times(&event, zone, "2027-01-01T00:00", 2), expected);
+        let identity = &expand::alarms(&event, &person(zone)).0[0].identity;
+        let mut budget = Budget { steps: 5_000 };
+        let after = Place::just_before(instant("2027-01-01T00:00"));
+        let next = expand::next(&event, &person(zone), identity, &after, &mut budget);
+        assert!(next.is_ok(), "{next:?}");
+    }
+}
+
+#[test]
+fn rules_13_and_14_name_whole_days_by_their_midnights_too() {
+    let days = |lines: &[&str], overrides: &str| {
+        let own = alarm("TRIGGER:PT9H");
+        let lines: Vec<&str> = ["DTSTART;VALUE=DATE:20260328", "RRULE:FREQ=DAILY;COUNT=4"]
+            .into_iter()
+            .chain(lines.iter().copied())
+            .chain([own.as_str()])
+            .collect();
+        let event = event(&(vevent(&lines) + overrides));
+        let times = times(&event, BERLIN, "2026-01-01T00:00", 9);
+        times
+            .iter()
+            .map(|time| time[8..10].to_owned())
+            .collect::<Vec<_>>()
+    };
+    let without_30 = ["28", "29", "31"];
+    for exdate in [
+        "EXDATE:20260329T220000Z",
+        "EXDATE;TZID=Europe/Berlin:20260330T000000",
+        "EXDATE:20260330T000000Z",
+        "EXDATE:20260330",
+        "EXDATE;VALUE=DATE:20260330",
+    ] {
+        assert_eq!(days(&[exdate], ""), without_30, "{exdate}");
+    }
+    for id in [
+        "RECURRENCE-ID:20260329T220000Z",
+        "RECURRENCE-ID;VALUE=DATE:20260330",
+    ] {
+        let gone = vevent(&[id, "DTSTART;VALUE=DATE:20260330", "STATUS:CANCELLED"]);
+        assert_eq!(days(&[], &gone), without_30, "{id}");
+    }
+}
