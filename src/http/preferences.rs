@@ -30,7 +30,7 @@ pub(super) const MOST_ADDRESSES: usize = 100;
 pub(super) struct RouteBody {
     /// `EMAIL`, `DISPLAY` or `AUDIO`.
     action: String,
-    /// `email` or `sms`.
+    /// `email`, `sms` or `webhook`.
     channel: String,
 }
 

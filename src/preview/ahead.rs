@@ -57,6 +57,8 @@ struct Walker {
     actual: usize,
     alarm: EventAlarm,
     finds: Finds,
+    /// How many in a row it found that do not fire.
+    silent: usize,
 }
 
 /// All alarms on their way.
@@ -169,6 +171,7 @@ impl<'a> Ahead<'a> {
                 actual,
                 alarm,
                 finds,
+                silent: 0,
             });
             let walker = self.walkers.len() - 1;
             let is_past = !self.advance(walker, &Place::just_before(self.options.at));
@@ -262,7 +265,7 @@ impl<'a> Ahead<'a> {
 
     /// Takes the earliest firing of all, as often as is asked for. What does not fire is listed, but does not count.
     fn list(&mut self) -> Following {
-        let (mut listed, mut silent) = (0, 0);
+        let mut listed = 0;
         while let Some(Reverse((place, walker, ends))) = self.queue.pop() {
             if self.is_beyond(place.trigger_at) {
                 break;
@@ -272,13 +275,13 @@ impl<'a> Ahead<'a> {
                 self.queue.push(Reverse((place, walker, ends)));
                 return self.following();
             }
-            silent = if is_firing { 0 } else { silent + 1 };
-            if silent > TAKEN_OUT {
-                break;
-            }
             if !is_firing {
                 self.list_silent(walker, &place);
-                self.advance(walker, &place);
+                self.walkers[walker].silent += 1;
+                // One that is silent for so long ends here, and hides no other.
+                if self.walkers[walker].silent <= TAKEN_OUT {
+                    self.advance(walker, &place);
+                }
                 continue;
             }
             let Walker { outlook, alarm, .. } = &self.walkers[walker];
@@ -325,6 +328,7 @@ impl<'a> Ahead<'a> {
             actual,
             alarm,
             finds,
+            ..
         } = &self.walkers[walker];
         let seen = &self.outlooks[*actual].1;
         let refused = match finds {

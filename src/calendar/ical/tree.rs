@@ -141,6 +141,18 @@ pub(super) fn with_parameters(line: &Line, parameters: &[(&str, &str)]) -> Line 
     self::line(&(text + value))
 }
 
+/// The line without the parameters of this name.
+pub(super) fn without_parameter(line: &Line, name: &str) -> Line {
+    let end = property::value_at(&line.text).unwrap_or(line.text.len());
+    let (head, value) = line.text.split_at(end);
+    let is_kept = |part: &&str| {
+        let own = part.split('=').next().unwrap_or(part).trim();
+        !own.eq_ignore_ascii_case(name)
+    };
+    let kept: Vec<&str> = parts(head).into_iter().filter(is_kept).collect();
+    self::line(&(kept.join(";") + value))
+}
+
 /// The value of a parameter, its quotes taken off.
 pub(super) fn parameter<'a>(line: &'a Line, name: &str) -> Option<&'a str> {
     let end = property::value_at(&line.text)?;

@@ -44,6 +44,10 @@ impl PeriodSet {
     }
 
     pub(super) fn get(&self, index: usize) -> Option<NaiveDateTime> {
+        // A period beyond the years that are known has neither days nor times.
+        if index >= self.length {
+            return None;
+        }
         let index = match &self.kept {
             Some(kept) => *kept.get(index)?,
             None => index,

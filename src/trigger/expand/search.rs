@@ -107,7 +107,9 @@ impl<'a> Search<'a> {
     ) -> Result<(), OutOfSteps> {
         let series = self.series;
         let reach = Reach::of(segment, alarm);
-        let earliest = self.after.trigger_at.checked_sub_signed(reach.latest);
+        // What was acknowledged is done, however much of it there is.
+        let done = alarm.acknowledged.unwrap_or(DateTime::<Utc>::MIN_UTC);
+        let earliest = self.after.trigger_at.max(done).checked_sub_signed(reach.latest);
         for slot in series.listed_from(earliest) {
             if !series.has_periods && self.is_beyond(slot.at.instant + reach.earliest) {
                 break;

@@ -82,8 +82,15 @@ pub fn merge(stored: Option<&str>, message: &str) -> Merged {
     }
 }
 
-/// Only its organizer says how an event reads (RFC 5546 section 2.1.1); an answer may leave out to whom it is given.
+/// Why a message has no say in what is stored. Only its organizer says how an event reads (RFC 5546 section 2.1.1); an
+/// answer may leave out to whom it is given.
 fn foreign(stored: &Calendar, message: &Calendar) -> Option<String> {
+    let is_task = |calendar: &Calendar| calendar.parts.iter().any(|part| part.component.is_task);
+    if is_task(stored) != is_task(message) {
+        return Some(
+            "it is about a VTODO where a VEVENT of the same UID is stored, or the other way round".to_owned(),
+        );
+    }
     let known: Vec<String> = stored.parts.iter().flat_map(Part::organizer).collect();
     let is_answer = message.method() == "REPLY";
     let is_theirs = |part: &Part| {
@@ -332,10 +339,11 @@ impl Calendar {
     }
 }
 
-/// A component of a message as it is stored: without alarms, and with what its METHOD says about it.
+/// A component of a message as it is stored: without alarms and our own notes, and with what its METHOD says about it.
 fn prepared(part: &Part, method: &str) -> Part {
     let mut part = part.clone();
     part.node.take(|child| child.kind == "VALARM");
+    reply::forget_answers(&mut part);
     // An instance that is added is one of its own, named by its start (RFC 5546 section 3.2.4).
     if method == "ADD"
         && part.component.recurrence_id.is_none()

@@ -128,6 +128,15 @@ fn shares_address(one: &Attendee, other: &Attendee) -> bool {
         .any(|address| other.addresses.contains(address))
 }
 
+/// What a message says of when somebody answered is not ours.
+pub(super) fn forget_answers(part: &mut Part) {
+    for line in part.node.lines.iter_mut().filter(|line| line.name == "ATTENDEE") {
+        if tree::parameter(line, ANSWERED).is_some() {
+            *line = tree::without_parameter(line, ANSWERED);
+        }
+    }
+}
+
 /// What was answered stays where the organizer, who may not have heard of it, has sent the same SEQUENCE again.
 pub(super) fn keep_answers(known: &Part, part: &mut Part) {
     for line in &mut part.node.lines {

@@ -321,3 +321,38 @@ fn listed_dates_are_found_by_halving_and_periods_by_their_ends() {
     let expected = ["2026-11-27T08:55", "2026-11-30T08:55"];
     assert_eq!(times(&with_period, BERLIN, "2026-11-27T00:00", 3), expected);
 }
+
+#[test]
+fn a_count_that_no_years_hold_is_as_good_as_none() {
+    for rule in [
+        "FREQ=MINUTELY;COUNT=9223372036854775807",
+        "FREQ=HOURLY;INTERVAL=32767;COUNT=4294967295",
+        "FREQ=DAILY;INTERVAL=9999;COUNT=4294967295",
+    ] {
+        let event = event(&vevent(&[
+            "DTSTART:20261201T090000Z",
+            &format!("RRULE:{rule}"),
+            &alarm("TRIGGER:PT0S"),
+        ]));
+        assert_eq!(
+            times(&event, "UTC", "2026-12-01T08:00", 1),
+            ["2026-12-01T09:00"],
+            "{rule}"
+        );
+    }
+}
+
+#[test]
+fn what_was_acknowledged_costs_nothing() {
+    let own = alarm("TRIGGER:-PT5M\nACKNOWLEDGED:20261130T120000Z");
+    let event = event(&vevent(&["DTSTART:19900101T000000Z", "RRULE:FREQ=HOURLY", &own]));
+    let identity = &expand::alarms(&event, &person("UTC")).0[0].identity;
+    let mut budget = Budget { steps: 2_000 };
+    let next = expand::next(&event, &person("UTC"), identity, &Place::FIRST, &mut budget);
+    let at = next
+        .expect("within the budget")
+        .expect("there is one")
+        .place
+        .trigger_at;
+    assert_eq!(at, instant("2026-11-30T12:55"));
+}
