@@ -11,10 +11,6 @@ import recurrence
 import text
 from zones import to_utc, wall
 
-# No generated alarm or move leads farther from its instance than this.
-FARTHEST = timedelta(days=100)
-
-
 @dataclass(frozen=True)
 class Moment:
     """A local time in a zone. `local` is what was written, which a gap may move: its instant is then shown differently."""
@@ -61,14 +57,15 @@ class Firing:
     alarm: str
 
 
-def firings(calendar_text, owner, at, until):
-    """All firings from `at` to `until`, both included, of all events of a calendar."""
+def firings(calendar_text, owner, at, until, lead):
+    """All firings from `at` to `until`, both included, of all events of a calendar. None of them leads its slot by more
+    than `lead`."""
     by_uid = {}
     for component in text.parse(calendar_text).children:
         by_uid.setdefault(component.first("UID").value, []).append(component)
     found = []
     for uid, components in by_uid.items():
-        fired = Event(components, owner, until + FARTHEST).fired()
+        fired = Event(components, owner, until + lead).fired()
         found += [
             Firing(written(trigger), written(occurrence), uid, alarm)
             for trigger, occurrence, alarm in fired
@@ -124,7 +121,9 @@ class Event:
         for rrule in self.master.all("RRULE"):
             last = wall(self.zone, self.last)
             for local in recurrence.instances(text.rule(rrule.value), self.base, self.zone, last):
-                add(Slot(Moment(local, self.zone)))
+                # DTSTART is the first instance of the rule, even where a gap moves it past later local times.
+                if to_utc(self.zone, local) >= self.moment(self.base).instant:
+                    add(Slot(Moment(local, self.zone)))
         add(Slot(self.moment(self.base)))
         for exdate in self.master.all("EXDATE"):
             for value in exdate.value.split(","):
