@@ -3,6 +3,7 @@
 import tomllib
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 import text
@@ -37,6 +38,7 @@ class Case:
         return [(c, alarm) for c in self.components for alarm in c.children if alarm.first("UID").value == uid]
 
 
+@cache
 def classes():
     return tomllib.loads(FILE.read_text())["class"]
 

@@ -115,5 +115,5 @@ fn random_events_fire_as_a_plain_reading_of_the_standard_says() {
         );
         firings += found.len();
     }
-    assert!(firings > 5_000, "{firings}");
+    assert!(firings > 4_000, "{firings}");
 }
