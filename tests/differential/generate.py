@@ -29,6 +29,7 @@ class Batch:
     owner: str
     at: datetime
     until: datetime
+    lead: timedelta  # No alarm is farther from its slot than this.
     events: list  # The text of each: its VEVENTs.
 
     @property
@@ -44,7 +45,7 @@ def batch(kind, seed, number, size=BATCH):
     rng = random.Random(f"{seed}/{kind}/{number}")
     draw = {"rules": Rules, "events": Events}[kind](rng)
     events = [draw.event(f"{kind[0]}{number}-{index}") for index in range(size)]
-    return Batch(f"{kind}/{seed}/{number}", draw.owner, draw.at, draw.until, events)
+    return Batch(f"{kind}/{seed}/{number}", draw.owner, draw.at, draw.until, draw.LEAD, events)
 
 
 class Draw:
@@ -94,11 +95,13 @@ class Draw:
 class Rules(Draw):
     """Rules of every kind, each with one alarm at the start."""
 
-    WINDOW = {"YEARLY": 3000, "MONTHLY": 900, "WEEKLY": 300, "DAILY": 120, "HOURLY": 12, "MINUTELY": 1}
+    # In days: how long a window is, and how far back a DTSTART may be.
+    WINDOW = {"YEARLY": 2500, "MONTHLY": 700, "WEEKLY": 150, "DAILY": 60, "HOURLY": 5, "MINUTELY": 1}
     PAST = {"YEARLY": 3000, "MONTHLY": 1200, "WEEKLY": 500, "DAILY": 400, "HOURLY": 30, "MINUTELY": 2}
+    LEAD = timedelta(days=1)
 
     def __init__(self, rng):
-        self.freq = rng.choices(list(self.WINDOW), [25, 25, 20, 15, 10, 5])[0]
+        self.freq = rng.choices(list(self.WINDOW), [28, 28, 20, 12, 9, 3])[0]
         super().__init__(rng, self.WINDOW[self.freq])
 
     def event(self, uid):
@@ -175,6 +178,8 @@ def written_rule(rule):
 
 class Events(Draw):
     """Events of a few weeks, with exceptions, additions, overrides and several alarms."""
+
+    LEAD = timedelta(days=40)
 
     def __init__(self, rng):
         super().__init__(rng, rng.choice([7, 30, 60]))
@@ -382,5 +387,5 @@ def vevent(uid, start, lines, alarms):
 
 
 def alarm(uid, *lines):
-    lines = [f"UID:{uid}", "ACTION:EMAIL", "SUMMARY:s", "DESCRIPTION:d", *lines]
+    lines = [f"UID:{uid}", "ACTION:EMAIL", *lines]
     return "BEGIN:VALARM\r\n" + "".join(f"{line}\r\n" for line in lines) + "END:VALARM\r\n"

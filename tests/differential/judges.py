@@ -2,15 +2,12 @@
 
 import json
 import subprocess
-from datetime import date, datetime, timedelta, timezone
+from dataclasses import replace
+from datetime import datetime, timezone
 from zoneinfo import ZoneInfo
 
 import reference
 from reference import Firing, written
-
-# More than anything that a trigger counts from can be away from its firing.
-MARGIN = timedelta(days=50)
-
 
 class Gave(Exception):
     """A judge that gives no answer."""
@@ -32,13 +29,12 @@ def engine(program, text, owner, at, until):
     )
 
 
-def own(text, owner, at, until):
-    return reference.firings(text, owner, at, until)
+def own(text, owner, at, until, lead):
+    return reference.firings(text, owner, at, until, lead)
 
 
-def pypi(text, owner, at, until):
-    """What the packages make of it. How a person's zone, ACKNOWLEDGED and the one firing of an absolute trigger are meant
-    is not theirs to say; that is done here."""
+def pypi(text, owner, at, until, lead):
+    """What the packages make of one event. The owner's zone and ACKNOWLEDGED are not theirs to know; that is done here."""
     import icalendar
     import recurring_ical_events
     from icalendar.alarms import Alarms
@@ -53,9 +49,8 @@ def pypi(text, owner, at, until):
         return value.astimezone(timezone.utc).replace(tzinfo=None)
 
     found = set()
-    calendar = icalendar.Calendar.from_ical(text)
-    query = recurring_ical_events.of(calendar, skip_bad_series=False)
-    for event in query.between(at - MARGIN, until + MARGIN):
+    query = recurring_ical_events.of(icalendar.Calendar.from_ical(text), skip_bad_series=False)
+    for event in query.between(at - lead, until + lead):
         if event.get("STATUS") == "CANCELLED":
             continue
         recurrence_id = event.get("RECURRENCE-ID")
@@ -63,22 +58,17 @@ def pypi(text, owner, at, until):
         for time in Alarms(event).times:
             trigger = instant(time.trigger)
             acknowledged = time.alarm.ACKNOWLEDGED
-            if acknowledged and trigger <= instant(acknowledged):
-                continue
-            absolute = isinstance(time.alarm.TRIGGER, date)
-            if at <= trigger <= until:
-                shown = "" if absolute else written(occurrence)
-                found.add(Firing(written(trigger), shown, str(event["UID"]), str(time.alarm["UID"])))
+            if at <= trigger <= until and not (acknowledged and trigger <= instant(acknowledged)):
+                found.add(Firing(written(trigger), written(occurrence), str(event["UID"]), str(time.alarm["UID"])))
     return sorted(found)
 
 
-def without_occurrence_of_absolute(firings, text):
-    """As `pypi` says it: an absolute trigger belongs to no instance."""
-    absolute = set()
-    for block in text.split("BEGIN:VALARM")[1:]:
-        lines = block.split()
-        trigger = next(line for line in lines if line.startswith("TRIGGER"))
-        if trigger.split(":")[1][0].isdigit():
-            uid = next(line for line in lines if line.startswith("UID:"))
-            absolute.add(uid.removeprefix("UID:"))
-    return absolute
+def comparable(firings, event):
+    """What `pypi` can be compared by. It has an absolute trigger fire for each instance that it is asked for, and gives all
+    instances from a THISANDFUTURE override on the RECURRENCE-ID of that override."""
+    alarms = [alarm for component in event for alarm in component.children]
+    absolute = {alarm.first("UID").value for alarm in alarms if reference.is_absolute(alarm.first("TRIGGER"))}
+    has_range = any(c.first("RECURRENCE-ID") and c.first("RECURRENCE-ID").parameters.get("RANGE") for c in event)
+    return sorted(
+        {replace(f, occurrence="") if has_range else f for f in firings if f.alarm not in absolute}
+    )

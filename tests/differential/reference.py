@@ -11,10 +11,6 @@ import recurrence
 import text
 from zones import to_utc, wall
 
-# No generated alarm or move leads farther from its instance than this.
-FARTHEST = timedelta(days=100)
-
-
 @dataclass(frozen=True)
 class Moment:
     """A local time in a zone. `local` is what was written, which a gap may move: its instant is then shown differently."""
@@ -61,17 +57,18 @@ class Firing:
     alarm: str
 
 
-def firings(calendar_text, owner, at, until):
-    """All firings from `at` to `until`, both included, of all events of a calendar."""
+def firings(calendar_text, owner, at, until, lead):
+    """All firings from `at` to `until`, both included, of all events of a calendar. None of them leads its slot by more
+    than `lead`."""
     by_uid = {}
     for component in text.parse(calendar_text).children:
         by_uid.setdefault(component.first("UID").value, []).append(component)
     found = []
     for uid, components in by_uid.items():
-        fired = Event(components, owner, until + FARTHEST).fired()
+        fired = Event(components, owner, until + lead).fired()
         found += [
             Firing(written(trigger), written(occurrence), uid, alarm)
-            for trigger, occurrence, alarm in fired
+            for trigger, occurrence, alarm, _ in fired
             if at <= trigger <= until
         ]
     return sorted(found)
@@ -124,7 +121,9 @@ class Event:
         for rrule in self.master.all("RRULE"):
             last = wall(self.zone, self.last)
             for local in recurrence.instances(text.rule(rrule.value), self.base, self.zone, last):
-                add(Slot(Moment(local, self.zone)))
+                # DTSTART is the first instance of the rule, even where a gap moves it past later local times.
+                if to_utc(self.zone, local) >= self.moment(self.base).instant:
+                    add(Slot(Moment(local, self.zone)))
         add(Slot(self.moment(self.base)))
         for exdate in self.master.all("EXDATE"):
             for value in exdate.value.split(","):
@@ -187,7 +186,7 @@ class Event:
                 first = self.moment(text.time_of(trigger))
                 if (uid, first.instant) not in known:
                     known.add((uid, first.instant))
-                    yield from ((instant, occurrence, uid) for instant in repeated(alarm, first))
+                    yield from ((instant, occurrence, uid, number) for number, instant in repeated(alarm, first))
 
     def relative(self, component, start, end, occurrence):
         found = set()
@@ -199,7 +198,8 @@ class Event:
             if trigger.parameters.get("RELATED") == "END":
                 anchor = end or self.end(component, start)
             first = anchor.plus(text.span(trigger.value))
-            found |= {(firing, occurrence, alarm.first("UID").value) for firing in repeated(alarm, first)}
+            uid = alarm.first("UID").value
+            found |= {(instant, occurrence, uid, number) for number, instant in repeated(alarm, first)}
         return found
 
     def end(self, component, start):
@@ -228,13 +228,11 @@ def is_absolute(trigger):
 
 
 def repeated(alarm, first):
-    """The instants of an alarm: the first and REPEAT more (RFC 5545 section 3.8.6.2), without what was acknowledged."""
-    instants = [first.instant]
-    if alarm.first("REPEAT"):
-        pause = text.span(alarm.first("DURATION").value)
-        for number in range(1, int(alarm.first("REPEAT").value) + 1):
-            instants.append(first.plus(text.Span(pause.days * number, pause.exact * number)).instant)
+    """The instants of an alarm, numbered: the first and REPEAT more (RFC 5545 section 3.8.6.2), without what was
+    acknowledged. Where a whole day is skipped two of them can be one instant, and are two firings all the same."""
+    times = int(alarm.first("REPEAT").value) if alarm.first("REPEAT") else 0
+    pause = text.span(alarm.first("DURATION").value) if times else text.Span(0, timedelta())
+    instants = [first.plus(text.Span(pause.days * k, pause.exact * k)).instant for k in range(times + 1)]
     acknowledged = alarm.first("ACKNOWLEDGED")
-    if acknowledged:
-        instants = [instant for instant in instants if instant > text.time_of(acknowledged).local]
-    return instants
+    done = text.time_of(acknowledged).local if acknowledged else None
+    return [(k, instant) for k, instant in enumerate(instants) if done is None or instant > done]

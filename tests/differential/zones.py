@@ -6,7 +6,9 @@ UTC, local times naive datetimes of some zone.
 
 from datetime import datetime, timedelta
 from functools import lru_cache
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, reset_tzpath
+
+reset_tzpath(())  # The data of the package `tzdata`, whose version is known, and not those of the machine.
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

@@ -5,11 +5,13 @@
 mod article;
 mod bad_input;
 mod by_hand;
+mod clock_changes;
 mod cluster;
 mod config;
 mod crash;
 mod delivery;
 mod deploy;
+mod differential;
 mod faults;
 mod fuzz;
 mod harness;
