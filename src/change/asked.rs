@@ -33,12 +33,7 @@ impl Asked {
         policies.defaults.complete(&mut copies, wants);
         let own: Vec<Event> = copies.into_iter().map(|(_, event)| event).collect();
         let person = owner.person_by(policies.choices);
-        let named = recipients::named(&own, &person).into_iter();
-        let (mut allowed, mut refused): (Vec<_>, Vec<_>) =
-            named.partition(|address| policies.recipients.allow(address, wants));
-        if allowed.len() > recipients::MOST {
-            refused.extend(allowed.split_off(recipients::MOST));
-        }
+        let (allowed, refused) = recipients::sorted_out(&own, &person, &policies.recipients, wants);
         let others = allowed
             .into_iter()
             .map(|address| (address.clone(), recipients::telling(&own, &address)))

@@ -139,8 +139,8 @@ Names in `why`:
   no_alarm                         the event has no VALARM
   alarm_unreadable  event_unreadable  rule_unreadable
 
-With --config FILE the policies of that file hold: which ACTIONs become messages (policies.display), default alarms,
-recipients, and what is chosen for declined and delegated events and for tasks without DTSTART. Options win over it.
+With --config FILE the policies of that file hold: which ACTIONs become messages (policies.display), default alarms (but not
+those of one source), recipients, and what is chosen for declined and delegated events and for tasks without DTSTART. Options win over it.
 
 Exit codes: 0 if all could be read; 65 if something could not (it is named on standard error, and the rest is shown all the
 same); 2 if the arguments are wrong, 78 if the configuration is; 1 if the answer cannot be written. That something does not fire is no error.";

@@ -32,15 +32,16 @@ pub(super) fn told(events: &[Event], options: &Options) -> Vec<Told> {
     let mut all = Vec::new();
     for (number, event) in events.iter().enumerate() {
         let event = std::slice::from_ref(event);
-        for (count, address) in recipients::named(event, &options.owner).into_iter().enumerate() {
-            let may = count < recipients::MOST && options.recipients.allow(&address, &Preferences::default());
-            let heard = may.then(|| recipients::telling(event, &address).pop()).flatten();
-            all.push(Told {
-                number,
-                address,
-                event: heard,
-            });
-        }
+        let wants = Preferences::default();
+        let (allowed, refused) = recipients::sorted_out(event, &options.owner, &options.recipients, &wants);
+        let heard = |address: &String| recipients::telling(event, address).pop();
+        let allowed = allowed.into_iter().map(|address| (heard(&address), address));
+        let told = allowed.chain(refused.into_iter().map(|address| (None, address)));
+        all.extend(told.map(|(event, address)| Told {
+            number,
+            address,
+            event,
+        }));
     }
     all
 }

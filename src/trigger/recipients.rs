@@ -53,6 +53,20 @@ pub fn named(events: &[Event], person: &Person) -> BTreeSet<String> {
     named.filter(|address| !own.contains(*address)).cloned().collect()
 }
 
+/// The named addresses that may be written to, as many as may be, and those that may not.
+pub fn sorted_out(
+    events: &[Event],
+    person: &Person,
+    policy: &Recipients,
+    wants: &Preferences,
+) -> (Vec<String>, Vec<String>) {
+    let named = named(events, person).into_iter();
+    let (mut allowed, mut refused): (Vec<_>, Vec<_>) =
+        named.partition(|address| policy.allow(address, wants));
+    refused.extend(allowed.split_off(allowed.len().min(MOST)));
+    (allowed, refused)
+}
+
 /// The copies of an event with those alarms alone that name this address, where it stands for somebody who comes.
 pub fn telling(events: &[Event], address: &str) -> Vec<Event> {
     let mut events = events.to_vec();

@@ -289,10 +289,11 @@ impl Reader<'_> {
         let mut number = 0;
         self.component.attendees.retain(|attendee| {
             number += 1;
-            number <= MOST_ATTENDEES || attendee.status.as_deref() == Some("DECLINED") || !attendee.is_person
+            let is_absent = matches!(attendee.status.as_deref(), Some("DECLINED" | "DELEGATED"));
+            number <= MOST_ATTENDEES || is_absent || !attendee.is_person
         });
         let text = format!(
-            "{number} attendees: beyond {MOST_ATTENDEES} only those who declined, and rooms, are read"
+            "{number} attendees: beyond {MOST_ATTENDEES} only those who declined or sent somebody else, and rooms, are read"
         );
         self.reading.warn(self.kind, self.component.line, &text);
     }

@@ -72,7 +72,8 @@ pub fn merge(stored: Option<&str>, message: &str) -> Merged {
         Ok(Verdict::Older) => Merged::Stale,
         Ok(Verdict::Known) => Merged::Unchanged,
         Ok(Verdict::News) => {
-            calendar.adopt_zones(&message);
+            let is_whole = matches!(&*method, "REQUEST" | "PUBLISH") && message.master().is_some();
+            calendar.adopt_zones(&message, is_whole);
             let text = calendar.text();
             if before.is_some_and(|before| before.text() == text) {
                 return Merged::Unchanged;
@@ -313,21 +314,20 @@ impl Calendar {
         self.parts.insert(at, part);
     }
 
-    /// Takes over the time zones of a message, in place of those of the same name; those that nobody names go.
-    fn adopt_zones(&mut self, message: &Self) {
+    /// Takes over the time zones of a message: in place of those of the same name where it says how the whole event reads,
+    /// else beside them, since what is stored keeps its times. Those that nobody names go.
+    fn adopt_zones(&mut self, message: &Self, is_whole: bool) {
         let tzid = |zone: &Node| zone.find("TZID").map(|line| line.plain_value().to_owned());
         let is_zone = |child: &Node| child.kind == "VTIMEZONE";
-        let new: Vec<Node> = message
-            .rest
-            .children
-            .iter()
-            .filter(|it| is_zone(it))
-            .cloned()
-            .collect();
-        let names: BTreeSet<Option<String>> = new.iter().map(tzid).collect();
-        let mut zones = self.rest.take(is_zone);
-        zones.retain(|zone| !names.contains(&tzid(zone)));
-        zones.extend(new);
+        let new = message.rest.children.iter().filter(|it| is_zone(it)).cloned();
+        let stored = self.rest.take(is_zone);
+        let (mut zones, others): (Vec<Node>, Vec<Node>) = if is_whole {
+            (new.collect(), stored)
+        } else {
+            (stored, new.collect())
+        };
+        let names: BTreeSet<Option<String>> = zones.iter().map(tzid).collect();
+        zones.extend(others.into_iter().filter(|zone| !names.contains(&tzid(zone))));
         let mut needed = BTreeSet::new();
         for part in &self.parts {
             part.node.zones(&mut needed);

@@ -575,6 +575,16 @@ fn time_zones_come_along_with_what_names_them_and_go_with_it() {
     let third = text("REQUEST", &[zone("B", "+0300"), version(2, 3, &[&start("B")])]);
     let stored = merged(Some(&stored), &third);
     assert!(stored.contains("+0300") && !stored.contains("TZID:A"), "{stored}");
+
+    let instance = version(3, 4, &["RECURRENCE-ID;TZID=B:20261201T090000", &start("B")]);
+    for method in ["REQUEST", "CANCEL", "ADD"] {
+        let message = text(method, &[zone("B", "-0900"), instance.clone()]);
+        let stored = merged(Some(&stored), &message);
+        assert!(
+            stored.contains("+0300") && !stored.contains("-0900"),
+            "{method}: {stored}"
+        );
+    }
 }
 
 #[test]
