@@ -109,7 +109,7 @@ fn a_retry_is_the_same_mail_but_for_its_date() {
 }
 
 #[test]
-fn a_summary_with_a_line_break_adds_no_header() {
+fn t06_a_summary_with_a_line_break_adds_no_header() {
     let hostile = "Zahnarzt\r\nBcc: eve@example.net\r\n\r\nbody\u{2028}end\0";
     let raw = raw(&with_subject(hostile));
     assert!(raw.lines().all(|line| !line.starts_with("Bcc")));
@@ -130,7 +130,7 @@ fn a_summary_that_reads_like_an_encoded_word_is_not_decoded_by_anybody() {
 }
 
 #[test]
-fn a_long_subject_is_never_split_inside_a_character() {
+fn t06_a_long_subject_is_never_split_inside_a_character() {
     let subject = "Ärztin über Größe, 会議の予定 und 🗓️ ".repeat(8);
     let raw = raw(&with_subject(&subject));
     let expected: String = subject

@@ -190,7 +190,7 @@ fn a_locale_gets_the_nearest_language() {
 }
 
 #[test]
-fn our_languages_leave_nothing_to_english() {
+fn t08_our_languages_leave_nothing_to_english() {
     assert_eq!(Renderer::new(None).unwrap().gaps(), []);
 }
 

@@ -120,7 +120,7 @@ fn assert_first_lines(table: impl IntoIterator<Item = (Occurrence, &'static str,
 }
 
 #[test]
-fn the_first_line_is_told_at_the_moment_of_sending() {
+fn t10_the_first_line_is_told_at_the_moment_of_sending() {
     assert_first_lines([
         (stand_up(), "2026-12-01T07:00:00Z", "Starts in 1 hour 30 minutes"),
         (stand_up(), "2026-11-29T08:30:00Z", "Starts in 2 days"),
@@ -156,7 +156,7 @@ fn whole_days_are_told_in_the_recipients_days() {
 }
 
 #[test]
-fn the_subject_tells_when_in_the_recipients_zone() {
+fn t02_t03_t04_the_subject_tells_when_in_the_recipients_zone() {
     let timed = |start: &str, end: &str| Occurrence {
         when: When::Timed {
             start: at(start),
@@ -183,7 +183,7 @@ fn the_subject_tells_when_in_the_recipients_zone() {
 }
 
 #[test]
-fn html_is_escaped_in_html_alone_and_once() {
+fn t07_html_is_escaped_in_html_alone_and_once() {
     let occurrence = Occurrence {
         summary: "Tom & Jerry's".to_owned(),
         description: "a & b https://example.org/?a=1&b=2.".to_owned(),
