@@ -452,7 +452,7 @@ async fn what_cannot_be_wanted_is_said_at_once_and_where() {
     let edge = Edge::open().await;
     let wrong = json!({
         "display": "shout",
-        "routes": [{ "action": "EMAIL", "channel": "webhook" }, { "action": "PROCEDURE", "channel": "email" }],
+        "routes": [{ "action": "EMAIL", "channel": "fax" }, { "action": "PROCEDURE", "channel": "email" }],
         "defaults": { "timed": ["15m"], "all_day": ["-P1D", "P99999W"] },
         "sources": { "a/b": { "defaults": { "timed": ["x"] } } },
         "verified": ["b@"],
@@ -479,7 +479,7 @@ async fn what_cannot_be_wanted_is_said_at_once_and_where() {
         errors[1]["detail"]
             .as_str()
             .unwrap()
-            .contains("no alarm leaves by webhook")
+            .contains("unknown channel `fax`: use email, sms or webhook")
     );
 }
 
