@@ -370,7 +370,7 @@ async fn a_retry_never_overlooks_a_hand_over_that_is_being_recorded() {
     let_go(held).await;
 
     assert_eq!(late.await.expect("no panic"), [Settled::Lost]);
-    assert_eq!(again.await.expect("no panic"), [Settled::Recorded]);
+    assert_eq!(again.await.expect("no panic"), [Settled::Known]);
     assert!(stage.triggers("e").await.is_empty());
     let outcome = stage.outcome(trigger.id()).await;
     assert_eq!(outcome, Some((Outcome::Sent, Reason::None)));
