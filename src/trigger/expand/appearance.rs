@@ -27,7 +27,10 @@ pub(super) fn of(series: &Series<'_>, person: &Person, occurrence: DateTime<Utc>
         let instance = series.single(occurrence, component);
         return shown(component, instance.as_ref(), occurrence, person);
     }
-    let segment = series.segment_of(occurrence)?;
+    let segment = series.segment_of(occurrence);
+    let segment = segment
+        .filter(|segment| segment.component.off.is_none() || !is_first)
+        .or_else(|| series.segments.iter().find(|segment| segment.from.is_none()))?;
     let instance = slot(series, occurrence).map(|slot| series.instance(segment, &slot));
     if instance.is_none() && segment.component.base().is_some() {
         return None;

@@ -300,3 +300,25 @@ fn rules_13_and_14_name_whole_days_by_their_midnights_too() {
         assert_eq!(days(&[], &gone), without_30, "{id}");
     }
 }
+
+#[test]
+fn rule_7_an_absolute_alarm_is_told_of_where_all_instances_are_called_off() {
+    let master = vevent(&[
+        "DTSTART:20261205T090000Z",
+        "RRULE:FREQ=DAILY",
+        "SUMMARY:s",
+        &alarm("TRIGGER;VALUE=DATE-TIME:20261201T080000Z"),
+    ]);
+    let off = vevent(&[
+        "RECURRENCE-ID;RANGE=THISANDFUTURE:20261203T090000Z",
+        "DTSTART:20261203T090000Z",
+        "STATUS:CANCELLED",
+    ]);
+    let event = event(&(master + &off));
+    let person = person("UTC");
+    for firing in fired(&event, &person, "2026-01-01T00:00", 5) {
+        let shown = expand::occurrence(&event, &person, firing.place.occurrence);
+        assert_eq!(shown.map(|it| it.summary), Some("s".to_owned()), "{firing:?}");
+    }
+    assert_eq!(times(&event, "UTC", "2026-01-01T00:00", 5), ["2026-12-01T08:00"]);
+}
