@@ -1,9 +1,6 @@
 //! How a firing came about, step by step: from what is written to the instant.
 
-use chrono::DateTime;
 use chrono::NaiveDateTime;
-use chrono::SecondsFormat;
-use chrono::Utc;
 
 use crate::calendar::alarm::AlarmTrigger;
 use crate::calendar::event::Component;
@@ -50,7 +47,7 @@ pub(super) fn steps(
         let every = words::length(account.alarm.every);
         steps.push(format!("it is repeat {number} of {of}, {every} apart"));
     }
-    steps.push(format!("the instant is {}", utc(place.trigger_at)));
+    steps.push(format!("the instant is {}", super::written(place.trigger_at)));
     steps
 }
 
@@ -115,8 +112,4 @@ fn reading(anchor: &Anchor) -> String {
     let offset = anchor.zone.offset_at(anchor.instant);
     let (local, name) = (shown.format(words::WALL), anchor.zone.name());
     format!("{local} {offset} in {name}")
-}
-
-fn utc(instant: DateTime<Utc>) -> String {
-    instant.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
