@@ -53,15 +53,15 @@ pub struct ChannelConfig {
     pub content: Detail,
 }
 
-/// How much of an event is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How much of an event is told, least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// All of it.
-    Full,
-    /// When it is and what it is called.
-    Title,
     /// When it is.
     None,
+    /// When it is and what it is called.
+    Title,
+    /// All of it.
+    Full,
 }
 
 /// What to do about an attempt whose end is unknown.
