@@ -20,7 +20,7 @@ use crate::clock::SystemClock;
 
 /// What `cron` takes.
 #[derive(Debug, Args)]
-#[command(after_long_help = MORE_HELP, after_help = EXAMPLES)]
+#[command(after_help = MORE_HELP)]
 pub(super) struct Arguments {
     /// The expression, as one argument: five fields, `@daily` and its like, or `@every 5m`
     #[arg(value_name = "EXPR", allow_hyphen_values = true)]
@@ -42,12 +42,6 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  carillon cron '0 9 * * mon-fri' --tz Europe/Berlin
-  carillon cron '30 2 * * *' --tz Europe/Berlin --at 2026-03-28T00:00:00Z --limit 3
-  carillon cron '@every 90m' --json";
 
 const MORE_HELP: &str = "\
 Examples:

@@ -20,7 +20,7 @@ use crate::clock::SystemClock;
 
 /// What `parse-time` takes.
 #[derive(Debug, Args)]
-#[command(after_long_help = MORE_HELP, after_help = EXAMPLES)]
+#[command(after_help = MORE_HELP)]
 pub(super) struct Arguments {
     /// What to read: a phrase, a delay, a local time or RFC 3339
     #[arg(required = true, value_name = "TEXT")]
@@ -38,12 +38,6 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  carillon parse-time 'tomorrow at 5pm' --tz Europe/Berlin
-  carillon parse-time 'next friday at 3pm' --tz America/New_York --json
-  carillon parse-time 'in 1 hour and 30 minutes' --at 2026-12-01T08:45:00Z";
 
 const MORE_HELP: &str = "\
 Examples:

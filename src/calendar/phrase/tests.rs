@@ -203,6 +203,12 @@ const REFUSED: &[(&str, [&str; 2])] = &[
     ("tomorrow at teatime", ["`teatime`", "in 30 minutes"]),
     ("in five parsecs", ["`five`", "in 30 minutes"]),
     ("at", ["missing behind `at`", "3 days from today"]),
+    (
+        "tomorrow and friday",
+        ["`and` is not understood", "tomorrow at 9am"],
+    ),
+    ("by friday", ["`by` is not understood", "tomorrow at 9am"]),
+    ("1500", ["`1500` is not understood", "in 30 minutes"]),
     ("tomorrow at", ["missing behind `at`", "tomorrow at 9am"]),
     ("3 days from", ["missing behind `from`", "3 days from today"]),
     ("on the", ["missing behind `the`", "tomorrow at 9am"]),
