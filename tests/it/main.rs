@@ -31,4 +31,5 @@ mod readme;
 mod skew;
 mod sms;
 mod store;
+mod times;
 mod webhook;
