@@ -48,6 +48,7 @@ pub fn message(
         zone: &zone,
         locale,
         occurrence: &occurrence,
+        moved: trigger.moved,
         attempt: trigger.attempts + 1,
         payload: trigger.payload.as_deref(),
         notes: &[],
