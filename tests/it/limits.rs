@@ -5,6 +5,7 @@ use chrono::TimeDelta;
 use chrono::Utc;
 use rustix::process::Signal;
 
+use crate::harness::api::SOURCE;
 use crate::harness::calendar::Calendar;
 use crate::harness::node::Home;
 use crate::harness::sink::Mail;
@@ -168,4 +169,42 @@ async fn a_limit_that_is_lifted_before_a_start_frees_what_waits() {
     node.start_again().await;
 
     sink.mails(3).await;
+}
+
+#[tokio::test]
+async fn f28_a_channel_keeps_its_throughput_and_a_flood_for_one_owner_delays_nobody() {
+    let sink = Sink::start().await;
+    let node = Home::new()
+        .with("CHANNELS__EMAIL__THROUGHPUT", "10")
+        .with_relay(sink.port)
+        .start_with_owner()
+        .await;
+    let bert = r#"{"email": "bert@example.org", "time_zone": "UTC", "locale": "en"}"#;
+    let json = "application/json";
+    node.put("/v1/owners/bert", json, bert.to_owned()).await.ok();
+    let due = whole_second_in(6);
+    for number in 0..50 {
+        node.put_event(&format!("e{number}"), &event(number, due))
+            .await
+            .ok();
+    }
+    for number in 50..53 {
+        let path = format!("/v1/sources/{SOURCE}/events/e{number}?owner=bert");
+        node.put(&path, "text/calendar", event(number, due).text())
+            .await
+            .ok();
+    }
+
+    let mails = sink.mails(53).await;
+
+    let mut instants: Vec<_> = mails.iter().map(|mail| mail.at).collect();
+    instants.sort_unstable();
+    let whole = instants[52] - instants[0];
+    assert!(whole > TimeDelta::milliseconds(4_500), "{whole}");
+    let for_bert = mails
+        .iter()
+        .filter(|mail| mail.recipients.iter().any(|to| to.contains("bert")));
+    let last = for_bert.map(|mail| mail.at).max().expect("they came");
+    let waited = last - due;
+    assert!(waited < TimeDelta::seconds(3), "{waited}");
 }
