@@ -9,6 +9,7 @@
 mod accept;
 mod asked;
 mod edit;
+mod moved;
 mod read;
 
 use std::collections::BTreeMap;

@@ -16,10 +16,13 @@ pub mod fire;
 pub mod lane;
 mod limiter;
 pub mod message;
+pub mod recall;
 pub mod reminder;
 pub mod settle;
 pub mod settler;
+mod throughput;
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::trigger::limit::Limit;
@@ -47,6 +50,8 @@ pub struct ChannelConfig {
     pub retry: retry::Policy,
     /// Whether an attempt whose end is unknown is repeated (with the same id) or ends `in_doubt`.
     pub on_doubt: OnDoubt,
+    /// How many messages a second leave through it from each node, if that is limited.
+    pub throughput: Option<NonZeroU32>,
     /// How many messages one owner gets, if that is limited.
     pub limit: Option<Limit>,
     /// How much of an event is told.

@@ -49,6 +49,7 @@ pub fn message(
         zone: &zone,
         locale,
         occurrence: &occurrence,
+        moved: trigger.moved,
         attempt: trigger.attempts + 1,
         payload: trigger.payload.as_deref(),
         notes: &[],
