@@ -159,6 +159,7 @@ pub(super) async fn list(
     let outcome = which.outcome.map(|outcome| outcome.parse()).transpose();
     let query = HistoryQuery {
         owner: owner(which.owner)?,
+        standalone: false,
         event_uid: which.event,
         outcome: outcome.map_err(Problem::bad_request)?,
         since: which.since.as_deref().map(id::instant).transpose()?,

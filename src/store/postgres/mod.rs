@@ -16,6 +16,7 @@ mod tables;
 mod transaction;
 
 mod addressees;
+mod alarms;
 mod changes;
 mod claims;
 mod columns;
@@ -50,6 +51,11 @@ use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 
 use crate::clock::Clock;
+use crate::store::AlarmAt;
+use crate::store::AlarmCount;
+use crate::store::AlarmEditor;
+use crate::store::AlarmQuery;
+use crate::store::Altered;
 use crate::store::Backlog;
 use crate::store::Change;
 use crate::store::Changed;
@@ -77,6 +83,7 @@ use crate::store::Rescued;
 use crate::store::Retention;
 use crate::store::Settled;
 use crate::store::Settlement;
+use crate::store::Standalone;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::store::WebhookNews;
@@ -86,6 +93,7 @@ use crate::store::page::Page;
 use crate::store::postgres::changes::Batch;
 use crate::store::postgres::changes::Terms;
 use crate::store::settling;
+use crate::trigger::AlarmId;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
@@ -367,6 +375,27 @@ impl Store for PostgresStore {
                 && group.triggers.is_empty()
                 && group.handed_over.is_empty())
         }))
+    }
+
+    async fn alter_alarms(
+        &self,
+        alarms: &[AlarmAt],
+        editor: &dyn AlarmEditor,
+        near: Option<NearClaim>,
+    ) -> Result<Vec<Result<Altered, StoreError>>, StoreError> {
+        in_transaction!(self, |tx, now| alarms::alter(tx, alarms, editor, near, now))
+    }
+
+    async fn alarm(&self, owner: &OwnerId, id: &AlarmId) -> Result<Option<Standalone>, StoreError> {
+        repeating!(self, |conn| alarms::read(conn, owner, id).await)
+    }
+
+    async fn alarms(&self, query: &AlarmQuery) -> Result<Vec<Standalone>, StoreError> {
+        repeating!(self, |conn| alarms::list_alarms(conn, query).await)
+    }
+
+    async fn alarm_counts(&self, owner: &OwnerId) -> Result<Vec<AlarmCount>, StoreError> {
+        repeating!(self, |conn| alarms::counts(conn, owner).await)
     }
 
     async fn claim_due(
