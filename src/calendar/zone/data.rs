@@ -20,6 +20,7 @@ use jiff::civil;
 use jiff::tz::AmbiguousOffset;
 use jiff::tz::TimeZone;
 use jiff::tz::TimeZoneDatabase;
+use jiff::tz::TimeZoneTransition;
 
 use crate::calendar::zone::fixed_offset;
 
@@ -130,12 +131,20 @@ pub(super) struct IanaRules(TimeZone);
 
 impl IanaRules {
     pub(super) fn offset_at(&self, instant: DateTime<Utc>) -> FixedOffset {
-        // The data end at the year 9999; whoever asks beyond gets what holds at the end.
-        let second = instant
-            .timestamp()
-            .clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
-        let stamp = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
-        fixed_offset(self.0.to_offset(stamp).seconds())
+        fixed_offset(self.0.to_offset(stamp_of(instant.timestamp())).seconds())
+    }
+
+    /// The last change at or before an instant, and the first after it.
+    pub(super) fn changes_around(
+        &self,
+        instant: DateTime<Utc>,
+    ) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
+        let second = instant.timestamp();
+        let instant_of =
+            |change: TimeZoneTransition<'_>| DateTime::from_timestamp(change.timestamp().as_second(), 0);
+        let last = self.0.preceding(stamp_of(second.saturating_add(1))).next();
+        let next = self.0.following(stamp_of(second)).next();
+        (last.and_then(instant_of), next.and_then(instant_of))
     }
 
     /// The offset that turns a local time into its instant.
@@ -149,6 +158,12 @@ impl IanaRules {
         };
         fixed_offset(offset.seconds())
     }
+}
+
+/// The same second in jiff's terms. The data end at the year 9999; whoever asks beyond gets what holds at the end.
+fn stamp_of(second: i64) -> Timestamp {
+    let second = second.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
+    Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// The same local time in jiff's terms, to the second; `None` outside the years that it knows.

@@ -10,6 +10,7 @@
 
 mod data;
 mod names;
+mod stretch;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,8 @@ use crate::calendar::zone::table::Table;
 
 pub use crate::calendar::zone::data::data_version;
 pub use crate::calendar::zone::data::self_check;
+pub use crate::calendar::zone::stretch::Shown;
+pub use crate::calendar::zone::stretch::Stretch;
 pub use crate::calendar::zone::table::Observance;
 
 /// The largest offset from UTC, in seconds: one second less than a day.

@@ -85,6 +85,17 @@ impl Table {
         fixed_offset(self.offset_before(after))
     }
 
+    /// The last change at or before an instant, and the first after it.
+    pub(super) fn changes_around(
+        &self,
+        instant: DateTime<Utc>,
+    ) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
+        let seconds = instant.timestamp();
+        let next = self.transitions.partition_point(|(at, _)| *at <= seconds);
+        let change = |index: usize| DateTime::from_timestamp(self.transitions.get(index)?.0, 0);
+        (next.checked_sub(1).and_then(change), change(next))
+    }
+
     /// The offset that turns a local time into its instant.
     pub(super) fn offset_of_local(&self, local: NaiveDateTime) -> FixedOffset {
         let local = local.and_utc().timestamp();
