@@ -22,12 +22,14 @@ use crate::store::Record;
 use crate::store::Succession;
 use crate::store::Verdict;
 use crate::trigger::ChannelKind;
+use crate::trigger::NewTrigger;
 use crate::trigger::Place;
 use crate::trigger::Recipient;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Firing;
 use crate::trigger::expand::GaveUp;
+use crate::trigger::firings::Firings;
 use crate::trigger::limit::Limit;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
@@ -153,6 +155,10 @@ impl FireJudge {
         if !candidate.trigger.has_more {
             return Ok(Some(ends_here(candidate)));
         }
+        if let Some(firings) = candidate.standalone.as_ref().and_then(|alarm| alarm.firings()) {
+            let firings = firings.map_err(|_| Stuck::Unreadable)?;
+            return Ok(Some(self.come_again(candidate, &firings, now)));
+        }
         let mut copies = read_copies(candidate).map_err(|_| Stuck::Unreadable)?;
         self.defaults.complete(&mut copies, &candidate.owner.preferences);
         let mut events: Vec<Event> = copies.into_iter().map(|(_, event)| event).collect();
@@ -208,6 +214,39 @@ impl FireJudge {
         })
     }
 
+    /// The same of a stand-alone alarm.
+    fn come_again(&self, candidate: &Candidate, firings: &Firings, now: DateTime<Utc>) -> Succession {
+        let wish = &candidate.trigger.wish;
+        let place = candidate.trigger.place;
+        let most = self.lateness.most;
+        let first_missed = firings.after(place.trigger_at);
+        let (next, missed) = firings.next_in_time(place.trigger_at, (now, most), COUNTED);
+        let planned = |at| NewTrigger {
+            wish: wish.clone(),
+            place: Place::at(at),
+            expires_at: firings.expires_at(at, most),
+            has_more: true,
+        };
+        let mut successor = next.map(planned);
+        while let Some(known) = successor
+            .as_ref()
+            .filter(|it| candidate.handed_over.contains(&it.id()))
+        {
+            successor = firings.after(known.place.trigger_at).map(planned);
+        }
+        Succession {
+            served_through: place,
+            successor,
+            missed: first_missed.filter(|_| missed > 0).map(|first| Record {
+                wish: wish.clone(),
+                place: Place::at(first),
+                outcome: Outcome::Missed,
+                reason: Reason::Outage,
+                count: missed,
+            }),
+        }
+    }
+
     fn is_too_late(&self, firing: &Firing, now: DateTime<Utc>) -> bool {
         self.lateness.expires_at(firing) <= now
     }
@@ -216,7 +255,10 @@ impl FireJudge {
 /// Whether what it belongs to is gone.
 fn is_gone(candidate: &Candidate) -> bool {
     let is_gone = if candidate.trigger.wish.alarm_id().is_some() {
-        candidate.standalone.as_ref().is_none_or(|alarm| !alarm.is_live())
+        candidate
+            .standalone
+            .as_ref()
+            .is_none_or(|alarm| alarm.is_called_off())
     } else {
         candidate.copies.is_empty()
     };

@@ -242,7 +242,7 @@ fn calls_nobody(preferences: &Preferences) -> Result<(), String> {
 }
 
 /// The address itself is not repeated: it is often a secret.
-fn is_target(url: &str, targets: Option<&Guard>) -> Result<(), String> {
+pub(super) fn is_target(url: &str, targets: Option<&Guard>) -> Result<(), String> {
     let Some(targets) = targets else {
         let cure = "no call leaves here: the operator must name a file in channels.webhook.secret_file";
         return Err(cure.to_owned());

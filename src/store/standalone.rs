@@ -16,6 +16,7 @@ use crate::trigger::AlarmId;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::Wish;
+use crate::trigger::firings::Firings;
 
 /// How a stand-alone alarm is going.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,7 +139,24 @@ impl Standalone {
         if self.terms.cron.is_some() { "cron" } else { "once" }
     }
 
-    /// Whether a firing is wanted.
+    /// When it comes again; none where it fires once. The error says why that cannot be read.
+    pub fn firings(&self) -> Option<Result<Firings, String>> {
+        let cron = self.terms.cron.as_deref()?;
+        let zone = self.terms.time_zone.as_deref().unwrap_or("UTC");
+        Some(Firings::read(
+            (cron, zone),
+            self.created_at,
+            self.terms.expires_at,
+        ))
+    }
+
+    /// Whether nothing of it may be sent, whatever was planned. One that may have arrived counts as fired, and is tried
+    /// again all the same.
+    pub fn is_called_off(&self) -> bool {
+        self.status == AlarmStatus::Cancelled || self.paused
+    }
+
+    /// Whether a firing is to come.
     pub fn is_live(&self) -> bool {
         self.status == AlarmStatus::Active && !self.paused
     }

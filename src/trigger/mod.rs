@@ -9,6 +9,7 @@
 
 pub mod defaults;
 pub mod expand;
+pub mod firings;
 pub mod limit;
 pub mod outcome;
 pub mod preferences;
@@ -156,6 +157,15 @@ impl Place {
         occurrence: DateTime::<Utc>::MIN_UTC,
         repeat: 0,
     };
+
+    /// The place of a firing that is an occurrence by itself.
+    pub const fn at(instant: DateTime<Utc>) -> Self {
+        Self {
+            trigger_at: instant,
+            occurrence: instant,
+            repeat: 0,
+        }
+    }
 
     /// The place before every place at or after `instant`.
     pub fn just_before(instant: DateTime<Utc>) -> Self {
