@@ -1,8 +1,13 @@
 //! The command line. Answers go to standard output, complaints to standard error; the exit code says which kind of
-//! failure it was, as `sysexits.h` numbers them: 78 for the configuration, 65 for the data, 1 for everything else.
+//! failure it was, as `sysexits.h` numbers them: 78 for the configuration, 65 for the data, 1 for everything else; and 2, as
+//! clap does, for the arguments.
 
+mod arguments;
 mod check;
 mod cluster;
+mod cron;
+mod instants;
+mod parse_time;
 mod preview;
 
 use std::path::PathBuf;
@@ -70,6 +75,12 @@ enum Command {
 
     /// Show what fires, when and for whom, and what does not and why; needs neither a server nor a configuration
     Preview(preview::Arguments),
+
+    /// Say which instant a phrase such as `tomorrow at 5pm` means; needs neither a server nor a configuration
+    ParseTime(parse_time::Arguments),
+
+    /// List when a cron expression fires; needs neither a server nor a configuration
+    Cron(cron::Arguments),
 }
 
 /// Runs a command.
@@ -83,6 +94,8 @@ pub fn run(cli: &Cli) -> ExitCode {
             Some(_) => with_settings(cli, |_, settings| Ok(preview::run(arguments, Some(&settings)))),
             None => preview::run(arguments, None),
         },
+        Command::ParseTime(arguments) => parse_time::run(arguments),
+        Command::Cron(arguments) => cron::run(arguments),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `carillon preview`: reads files, lets [`crate::preview`] say what would fire, and prints it.
 
 mod files;
-mod harmless;
+pub(super) mod harmless;
 mod progress;
 
 use std::io;
@@ -15,6 +15,10 @@ use chrono::Utc;
 use clap::Args;
 
 use crate::calendar::zone::Zone;
+use crate::cli::arguments::WRONG_ARGUMENTS;
+use crate::cli::arguments::instant;
+use crate::cli::arguments::limit;
+use crate::cli::arguments::zone;
 use crate::cli::preview::files::STANDARD_INPUT;
 use crate::cli::preview::harmless::escaped;
 use crate::cli::preview::harmless::plain;
@@ -32,9 +36,6 @@ use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
 use crate::trigger::recipients::Recipients;
-
-/// As clap ends where the arguments are wrong.
-const WRONG_ARGUMENTS: u8 = 2;
 
 /// Up to so many alarms with nothing left to fire are named by a table without being asked.
 const PAST: usize = 5;
@@ -283,21 +284,4 @@ fn show(preview: &Preview, arguments: &Arguments) -> io::Result<()> {
 
 fn complain(file: &Path, reason: &str) {
     eprintln!("{}", plain(&format!("{}: {reason}", file.display())));
-}
-
-fn zone(name: &str) -> Result<Zone, String> {
-    Zone::iana(name)
-        .ok_or_else(|| format!("unknown time zone `{name}`: use an IANA name such as Europe/Berlin"))
-}
-
-fn instant(text: &str) -> Result<DateTime<Utc>, String> {
-    let instant = DateTime::parse_from_rfc3339(text);
-    instant
-        .map(|instant| instant.to_utc())
-        .map_err(|_| format!("`{text}` is no instant: write it as 2026-12-01T08:45:00Z"))
-}
-
-fn limit(text: &str) -> Result<usize, String> {
-    let limit = text.parse().ok().filter(|limit| (1..=100_000).contains(limit));
-    limit.ok_or_else(|| format!("`{text}` is no number from 1 to 100000"))
 }

@@ -120,26 +120,31 @@ impl Series<'_> {
         )))
     }
 
-    /// The firing at exactly `place`, if a copy owes it.
+    /// The firing at exactly `place`, if a copy owes it. That another copy costs too much to ask, or what follows does,
+    /// takes nothing from it: then there may be more.
     pub fn owed(&self, place: &Place) -> Result<Option<Firing>, GaveUp> {
         let mut found: Option<Firing> = None;
+        let mut gave_up = None;
         for event in self.events {
-            if let Some(firing) = expand::owed(
-                event,
-                self.person,
-                self.identity,
-                place,
-                &mut self.budget.borrow_mut(),
-            )? {
-                let has_more = firing.has_more || found.as_ref().is_some_and(|it| it.has_more);
-                found = Some(Firing { has_more, ..firing });
+            let mut budget = self.budget.borrow_mut();
+            match expand::owed(event, self.person, self.identity, place, &mut budget) {
+                Ok(Some(firing)) => {
+                    let has_more = firing.has_more || found.as_ref().is_some_and(|it| it.has_more);
+                    found = Some(Firing { has_more, ..firing });
+                }
+                Ok(None) => {}
+                Err(error) => gave_up = Some(error),
             }
         }
-        if found.is_none() || self.events.len() < 2 {
-            return Ok(found);
-        }
-        let has_more = self.next(place)?.is_some();
-        Ok(found.map(|firing| Firing { has_more, ..firing }))
+        let Some(firing) = found else {
+            return gave_up.map_or(Ok(None), Err);
+        };
+        let has_more = if self.events.len() < 2 {
+            firing.has_more
+        } else {
+            self.next(place).map_or(true, |next| next.is_some())
+        };
+        Ok(Some(Firing { has_more, ..firing }))
     }
 
     /// How many firings lie after `after` and not after `until`: so many, or from `most` on at least so many.

@@ -32,4 +32,5 @@ mod readme;
 mod skew;
 mod sms;
 mod store;
+mod times;
 mod webhook;

@@ -84,6 +84,18 @@ async fn the_newcomers_command_shows_a_reminder() {
 }
 
 #[tokio::test]
+async fn a_phrase_and_a_cron_expression_are_told_with_their_instants() {
+    let ended = run(&Home::new(), &block("a phrase or a cron expression comes", "sh")).await;
+
+    let said = said(&ended);
+    assert!(said.contains(" 15:00:00 +0"), "{said}");
+    assert!(
+        said.contains("Sun 2026-03-29 03:00:00 +02:00 2026-03-29T01:00:00Z\n"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
 async fn an_argument_with_a_calendar_is_settled_as_it_is_told() {
     let section = "## Settling an argument with a calendar";
 

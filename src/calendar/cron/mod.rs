@@ -20,6 +20,10 @@
 mod days;
 mod error;
 mod field;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
 mod text;
 mod times;
 

@@ -1,6 +1,7 @@
 //! Times of day: `5pm`, `17:30`, `noon`, `at 9`, `in the morning`.
 
 use chrono::NaiveTime;
+use chrono::Timelike;
 
 use crate::calendar::phrase::error::PhraseError;
 use crate::calendar::phrase::words::Words;
@@ -34,13 +35,11 @@ const PARTS: [(&str, Part); 4] = [
     ("night", Part::Night),
 ];
 
-const HALVES: [(&str, Half); 6] = [
+const HALVES: [(&str, Half); 4] = [
     ("am", Half::Am),
     ("a.m", Half::Am),
     ("pm", Half::Pm),
     ("p.m", Half::Pm),
-    ("a.m.", Half::Am),
-    ("p.m.", Half::Pm),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +57,7 @@ impl Part {
             Self::Evening => 18,
             Self::Night => 21,
         };
-        time(hour, 0, 0)
+        whole(hour)
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -79,7 +78,7 @@ pub(super) fn part(words: &mut Words) -> Option<Part> {
 /// Takes a time of day if one comes next. A bare number is one only behind `at`, or with `o'clock`.
 pub(super) fn read(words: &mut Words, is_after_at: bool) -> Result<Option<Clock>, PhraseError> {
     if words.eat("noon") || words.eat("midday") {
-        return Ok(Some(Clock::At(time(12, 0, 0))));
+        return Ok(Some(Clock::At(whole(12))));
     }
     if words.eat("midnight") {
         return Ok(Some(Clock::Midnight));
@@ -91,69 +90,62 @@ fn numbers(words: &mut Words, is_after_at: bool) -> Result<Option<Clock>, Phrase
     let Some(word) = words.take() else {
         return Ok(None);
     };
-    let (digits, half) = match HALVES
+    let attached = HALVES
         .iter()
-        .find_map(|(name, half)| Some((word.strip_suffix(name)?, *half)))
-    {
+        .find_map(|(name, half)| Some((word.strip_suffix(name)?, *half)));
+    let (digits, half) = match attached {
         Some((digits, half)) => (digits, Some(half)),
         None => (word.as_str(), words.eat_one(&HALVES)),
     };
-    let Some(parts) = parts(digits) else {
+    let Some((hour, behind)) = split(digits) else {
         return Ok(None);
+    };
+    let (minute, second) = behind.unwrap_or((0, 0));
+    let time = |hour| NaiveTime::from_hms_opt(hour, minute, second);
+    let clock = match (behind, half) {
+        (_, Some(half)) => hour_of_half(hour, half).and_then(time).map(Clock::At),
+        (Some(_), None) => time(hour).map(Clock::Written),
+        (None, None) if is_after_at || words.eat("o'clock") => {
+            words.eat("o'clock");
+            time(hour).map(|time| hour_alone(time, digits))
+        }
+        (None, None) => return Ok(None),
     };
     let refused = || PhraseError::NoSuch {
         value: word.clone(),
         cure: "write a time of day as 9am, 5:30pm or 17:30",
     };
-    let &[hour, minute, second] = parts.as_slice() else {
-        let &[hour] = parts.as_slice() else {
-            return Ok(None);
-        };
-        let is_time = is_after_at | words.eat("o'clock") | half.is_some();
-        return if is_time {
-            bare_hour(hour, digits, half).ok_or_else(refused).map(Some)
-        } else {
-            Ok(None)
-        };
-    };
-    let clock = match half {
-        Some(half) => hour_of_half(hour, half).map(|hour| (hour, Clock::At as fn(NaiveTime) -> Clock)),
-        None => Some((hour, Clock::Written as fn(NaiveTime) -> Clock)),
-    };
-    let clock = clock.and_then(|(hour, clock)| NaiveTime::from_hms_opt(hour, minute, second).map(clock));
-    clock.ok_or_else(refused).map(Some)
+    clock.map(Some).ok_or_else(refused)
 }
 
-/// The numbers of `9`, `9:30`, `9:30:15`: one or three, what is not said being 0.
-fn parts(text: &str) -> Option<Vec<u32>> {
-    let texts: Vec<&str> = text.split(':').collect();
-    let is_number = |text: &str, lengths: std::ops::RangeInclusive<usize>| {
-        lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    let (hour, rest) = texts.split_first()?;
-    let is_time = is_number(hour, 1..=2) && rest.len() <= 2 && rest.iter().all(|text| is_number(text, 2..=2));
-    if !is_time {
-        return None;
+/// `9`, `9:30`, `9:30:15`: the hour, and what is said beside it.
+fn split(text: &str) -> Option<(u32, Option<(u32, u32)>)> {
+    let two_digits = |text: &str| (text.len() == 2).then(|| number(text)).flatten();
+    let parts: Vec<&str> = text.split(':').collect();
+    match parts.as_slice() {
+        [hour] => Some((number(hour)?, None)),
+        [hour, minute] => Some((number(hour)?, Some((two_digits(minute)?, 0)))),
+        [hour, minute, second] => {
+            let behind = (two_digits(minute)?, two_digits(second)?);
+            Some((number(hour)?, Some(behind)))
+        }
+        _ => None,
     }
-    let mut numbers: Vec<u32> = texts.iter().filter_map(|text| text.parse().ok()).collect();
-    if numbers.len() == 2 {
-        numbers.push(0);
-    }
-    Some(numbers)
 }
 
-/// `9`, `9pm`, `17`; `09` is by a clock of 24 hours.
-fn bare_hour(hour: u32, digits: &str, half: Option<Half>) -> Option<Clock> {
-    if let Some(half) = half {
-        return NaiveTime::from_hms_opt(hour_of_half(hour, half)?, 0, 0).map(Clock::At);
-    }
-    let time = NaiveTime::from_hms_opt(hour, 0, 0)?;
-    let is_settled = hour == 0 || hour > 12 || digits.starts_with('0');
-    Some(if is_settled {
-        Clock::At(time)
-    } else {
+/// A number of one or two digits and nothing else.
+fn number(text: &str) -> Option<u32> {
+    let is_number = (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}
+
+/// `9` may be in either half of the day; `17`, `0` and `09` are by a clock of 24 hours.
+fn hour_alone(time: NaiveTime, digits: &str) -> Clock {
+    if (1..=12).contains(&time.hour()) && !digits.starts_with('0') {
         Clock::Hour(time)
-    })
+    } else {
+        Clock::At(time)
+    }
 }
 
 /// The hour of 24: 12am is the first one.
@@ -164,6 +156,6 @@ fn hour_of_half(hour: u32, half: Half) -> Option<u32> {
     })
 }
 
-fn time(hour: u32, minute: u32, second: u32) -> NaiveTime {
-    NaiveTime::from_hms_opt(hour, minute, second).unwrap_or(NaiveTime::MIN)
+fn whole(hour: u32) -> NaiveTime {
+    NaiveTime::from_hms_opt(hour, 0, 0).unwrap_or(NaiveTime::MIN)
 }

@@ -143,22 +143,19 @@ pub(super) fn read(words: &mut Words) -> Result<Option<Day>, PhraseError> {
     if let Some(days) = words.eat_one(&DAYS) {
         return Ok(Some(Day::FromToday(days)));
     }
-    if let Some(day) = words.attempt(last_of_month)? {
-        return Ok(Some(day));
+    for form in [last_of_month, next_period, month_first, day_first, in_numbers] {
+        if let Some(day) = words.attempt(form)? {
+            return Ok(Some(day));
+        }
     }
-    if let Some(day) = words.attempt(next_period)? {
-        return Ok(Some(day));
-    }
-    if let Some(day) = words.attempt(month_first)? {
-        return Ok(Some(day));
-    }
-    if let Some(day) = words.attempt(day_first)? {
-        return Ok(Some(day));
-    }
-    words.attempt(in_numbers)
+    Ok(None)
 }
 
 /// `last day of this month`, `end of next month`.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is one of the forms of a day, and others can fail"
+)]
 fn last_of_month(words: &mut Words) -> Result<Option<Day>, PhraseError> {
     if !(words.eat("last day of") || words.eat("end of")) {
         return Ok(None);
@@ -168,6 +165,10 @@ fn last_of_month(words: &mut Words) -> Result<Option<Day>, PhraseError> {
     Ok(words.eat("month").then_some(Day::LastOfMonth(months)))
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is one of the forms of a day, and others can fail"
+)]
 fn next_period(words: &mut Words) -> Result<Option<Day>, PhraseError> {
     if !words.eat("next") {
         return Ok(None);

@@ -12,7 +12,7 @@ use crate::calendar::phrase::shift::Shift;
 use crate::calendar::phrase::words::Words;
 
 /// Words that carry no meaning where they stand.
-const FILLERS: [&str; 5] = ["on", "the", "in", "by", "and"];
+const FILLERS: [&str; 3] = ["on", "the", "in"];
 
 /// Words of phrases for times that come again.
 const REPEATED: [&str; 10] = [
@@ -143,7 +143,7 @@ fn put<T>(slot: &mut Option<T>, value: T, part: &'static str, words: &Words) -> 
 fn not_understood(word: &str) -> PhraseError {
     if REPEATED.contains(&word) {
         PhraseError::Repeated(word.to_owned())
-    } else if word.bytes().all(|byte| byte.is_ascii_digit()) {
+    } else if word.len() <= 2 && word.bytes().all(|byte| byte.is_ascii_digit()) {
         PhraseError::Number(word.to_owned())
     } else {
         PhraseError::Unknown(word.to_owned())

@@ -22,6 +22,8 @@ mod error;
 mod grammar;
 mod resolve;
 mod shift;
+#[cfg(test)]
+mod tests;
 mod words;
 mod written;
 
@@ -53,6 +55,15 @@ impl Meaning {
         !self.candidates.is_empty()
     }
 
+    /// Every instant that it can mean, in order of time: one, or the candidates.
+    pub fn all(self) -> Vec<DateTime<Utc>> {
+        if self.is_ambiguous() {
+            self.candidates
+        } else {
+            vec![self.at]
+        }
+    }
+
     /// The meaning of a phrase that can mean these instants; `None` if there are none.
     fn of(mut instants: Vec<DateTime<Utc>>) -> Option<Self> {
         instants.sort_unstable();
@@ -71,13 +82,11 @@ impl Meaning {
 /// Reads whatever people write for a time, at the instant `now`, where the clocks show the time of `zone`.
 pub fn read(text: &str, now: DateTime<Utc>, zone: &Zone) -> Result<Meaning, PhraseError> {
     let text = bounded(text)?;
-    match written::read(text) {
-        Some(written) => meaning_of(written?, Some(zone)),
-        None => {
-            let meaning = grammar::read(text)?.resolve(now, zone)?;
-            meaning.ok_or_else(|| PhraseError::TooFar(text.to_owned()))
-        }
+    if let Some(written) = written::read(text) {
+        return meaning_of(written?, Some(zone));
     }
+    let meaning = grammar::read(text)?.resolve(now, zone)?;
+    meaning.ok_or_else(|| PhraseError::TooFar(text.to_owned()))
 }
 
 /// Reads an instant as programs write it: RFC 3339, or, if there is a zone, a local time such as `2026-12-01T08:45`.

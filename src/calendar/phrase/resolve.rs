@@ -41,9 +41,17 @@ const MOST_MONTHS_TO_A_DAY: u32 = 2;
 struct Time {
     /// Days behind the day that was named: 1 for the midnight with which it ends.
     days: u64,
-    time: NaiveTime,
+    clock: NaiveTime,
     /// Whether somebody wrote it, so that it has to exist.
     is_written: bool,
+}
+
+/// When and where a phrase is read.
+#[derive(Debug, Clone, Copy)]
+struct Here<'a> {
+    now: DateTime<Utc>,
+    today: NaiveDate,
+    zone: &'a Zone,
 }
 
 /// The instants of one local time.
@@ -86,35 +94,41 @@ impl Phrase {
 
     /// A day and a time of day, either of which may be left open.
     fn of_calendar(&self, now: DateTime<Utc>, zone: &Zone) -> Result<Option<Meaning>, PhraseError> {
-        let local_now = zone.to_local(now);
+        let here = Here {
+            now,
+            today: zone.to_local(now).date(),
+            zone,
+        };
         let mut instants = Vec::new();
         let mut gap = None;
         for time in self.times()? {
-            for day in self.days(local_now, time)? {
+            for day in self.days(here, time)? {
                 match instants_of(day, time, zone) {
                     Ok(found) => instants.extend(found),
-                    Err(refusal) => gap = Some(refusal),
+                    Err(refusal) => gap = at_time(day, time).map(|skipped| (zone.to_utc(skipped), refusal)),
                 }
             }
+        }
+        // That one meaning is skipped by the clock does not make it the other.
+        if let Some((at, refusal)) = gap
+            && (instants.is_empty() || at > now)
+        {
+            return Err(refusal);
         }
         // What is over is not meant, where something else can be.
         if instants.iter().any(|instant| *instant > now) {
             instants.retain(|instant| *instant > now);
         }
         instants.retain(|instant| (1..=LAST_YEAR).contains(&instant.year()));
-        match (Meaning::of(instants), gap) {
-            (None, Some(gap)) => Err(gap),
-            (meaning, _) => Ok(meaning),
-        }
+        Ok(Meaning::of(instants))
     }
 
     /// The times of day that can be meant.
     fn times(&self) -> Result<Vec<Time>, PhraseError> {
         let Some(clock) = self.clock else {
-            let time = self.part.map_or(USUAL, Part::usual);
             return Ok(vec![Time {
                 days: 0,
-                time,
+                clock: self.part.map_or(USUAL, Part::usual),
                 is_written: false,
             }]);
         };
@@ -136,25 +150,22 @@ impl Phrase {
                 second: part.name().to_owned(),
             });
         }
-        let is_written = true;
-        Ok(times
-            .into_iter()
-            .map(|(days, time)| Time {
-                days,
-                time,
-                is_written,
-            })
-            .collect())
+        let written = |(days, clock)| Time {
+            days,
+            clock,
+            is_written: true,
+        };
+        Ok(times.into_iter().map(written).collect())
     }
 
     /// The days that can be meant, for a time of day.
-    fn days(&self, now: NaiveDateTime, time: Time) -> Result<Vec<NaiveDate>, PhraseError> {
+    fn days(&self, here: Here<'_>, time: Time) -> Result<Vec<NaiveDate>, PhraseError> {
         let days = match (self.day, self.weekday) {
-            (Some(day), None) => of_day(day, now, time),
-            (None, Some(weekday)) => of_weekday(weekday, now.date()),
-            (Some(day), Some(weekday)) => return self.on_weekday(of_day(day, now, time), weekday),
-            (None, None) if self.shift.is_some() => vec![now.date()],
-            (None, None) => first_ahead([Some(now.date()), now.date().succ_opt()], now, time),
+            (Some(day), None) => of_day(day, here, time),
+            (None, Some(weekday)) => of_weekday(weekday, here.today),
+            (Some(day), Some(weekday)) => return self.on_weekday(of_day(day, here, time), weekday),
+            (None, None) if self.shift.is_some() => vec![here.today],
+            (None, None) => first_ahead([Some(here.today), here.today.succ_opt()], here, time),
         };
         let shift = self.shift.unwrap_or_default();
         Ok(days
@@ -179,8 +190,8 @@ impl Phrase {
     }
 }
 
-fn of_day(day: Day, now: NaiveDateTime, time: Time) -> Vec<NaiveDate> {
-    let today = now.date();
+fn of_day(day: Day, here: Here<'_>, time: Time) -> Vec<NaiveDate> {
+    let today = here.today;
     let first_of_month = today.with_day(1);
     match day {
         Day::FromToday(days) => Vec::from_iter(days_after(today, days)),
@@ -190,7 +201,7 @@ fn of_day(day: Day, now: NaiveDateTime, time: Time) -> Vec<NaiveDate> {
             let years = today.year()..=today.year() + MOST_YEARS_TO_A_DAY;
             first_ahead(
                 years.map(|year| NaiveDate::from_ymd_opt(year, month, day)),
-                now,
+                here,
                 time,
             )
         }
@@ -201,7 +212,7 @@ fn of_day(day: Day, now: NaiveDateTime, time: Time) -> Vec<NaiveDate> {
                     .checked_add_months(Months::new(month))?
                     .with_day(day)
             });
-            first_ahead(days, now, time)
+            first_ahead(days, here, time)
         }
         Day::LastOfMonth(months) => Vec::from_iter(
             first_of_month.and_then(|first| first.checked_add_months(Months::new(months + 1))?.pred_opt()),
@@ -253,15 +264,20 @@ fn of_weekday(weekday: WeekdayOf, today: NaiveDate) -> Vec<NaiveDate> {
 /// The first of some days on which a time is still ahead.
 fn first_ahead(
     days: impl IntoIterator<Item = Option<NaiveDate>>,
-    now: NaiveDateTime,
+    here: Here<'_>,
     time: Time,
 ) -> Vec<NaiveDate> {
-    let ahead = |day: &NaiveDate| at_time(*day, time).is_some_and(|local| local > now);
+    let ahead = |day: &NaiveDate| match at_time(*day, time).map(|local| here.zone.shown(local)) {
+        Some(Shown::Once(instant) | Shown::Twice(_, instant)) => instant > here.now,
+        // Where it is refused, or the end of the gap is meant, it has to be the next one all the same.
+        Some(Shown::Never { to, .. }) => here.zone.to_utc(to) > here.now,
+        None => false,
+    };
     Vec::from_iter(days.into_iter().flatten().find(ahead))
 }
 
 fn at_time(day: NaiveDate, time: Time) -> Option<NaiveDateTime> {
-    Some(day.checked_add_days(Days::new(time.days))?.and_time(time.time))
+    Some(day.checked_add_days(Days::new(time.days))?.and_time(time.clock))
 }
 
 fn instants_of(day: NaiveDate, time: Time, zone: &Zone) -> Result<Vec<DateTime<Utc>>, PhraseError> {
@@ -271,11 +287,7 @@ fn instants_of(day: NaiveDate, time: Time, zone: &Zone) -> Result<Vec<DateTime<U
     if !time.is_written {
         return Ok(vec![zone.to_utc(at)]);
     }
-    let meaning = local(at, zone)?;
-    Ok(match meaning.candidates.is_empty() {
-        true => vec![meaning.at],
-        false => meaning.candidates,
-    })
+    Ok(local(at, zone)?.all())
 }
 
 /// An instant moved: what the calendar counts by the clock of the zone, the rest as it passes.

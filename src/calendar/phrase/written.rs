@@ -59,7 +59,7 @@ fn has_shape(text: &str) -> bool {
     });
     is_date
         && matches!(divider, b'T' | b't' | b' ')
-        && time.iter().any(|byte| *byte == b':')
+        && time.contains(&b':')
         && time
             .iter()
             .all(|byte| byte.is_ascii_digit() || b":.+-Zz".contains(byte))

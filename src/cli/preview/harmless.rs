@@ -1,7 +1,7 @@
 //! The text of strangers on its way to a terminal, or through a pipe to one.
 
 /// Text of strangers without what would command the terminal or turn its line around.
-pub(super) fn plain(text: &str) -> String {
+pub(in crate::cli) fn plain(text: &str) -> String {
     let harmless = |c| if commands(c) { '\u{fffd}' } else { c };
     text.chars().map(harmless).collect()
 }

@@ -213,7 +213,7 @@ fn is_owed(series: &Series<'_>, firing: &Firing) {
         ..*series
     };
     let (owed, _) = timed(|| fresh.owed(&firing.place));
-    let owed = owed.expect("what was found is found again");
+    let owed = owed.unwrap_or_else(|error| panic!("{firing:?} is not found again: {error}"));
     let owed = owed.unwrap_or_else(|| panic!("{firing:?} is not owed"));
     assert_eq!(owed.place, firing.place);
     let teller = series.events.iter().find(|event| owes(event, series, firing));

@@ -1,8 +1,11 @@
 //! Input that means harm: it must be refused or answered, with a bounded search.
 
+use std::cell::RefCell;
+
 use super::*;
 use crate::calendar::recurrence::Budget;
 use crate::trigger::AlarmIdentity;
+use crate::trigger::series::Series;
 
 const NOW: [&str; 1] = ["2026-11-27T00:00"];
 const ALWAYS: [&str; 3] = ["1970-01-01T00:00", NOW[0], "9000-01-01T00:00"];
@@ -52,6 +55,35 @@ fn rules_that_never_match_end_within_the_budget() {
             &NOW,
         );
     }
+}
+
+/// What follows costs more than there is, and nothing is left for the other copy: what was found stands all the same.
+#[test]
+fn what_two_copies_owe_is_owed_where_what_follows_is_too_far_to_count() {
+    let rule = "RRULE:FREQ=MINUTELY;BYYEARDAY=366;COUNT=4294967295";
+    let copy = event(&vevent(&[
+        "DTSTART:16010515T000000Z",
+        rule,
+        &alarm("TRIGGER:-P1D"),
+    ]));
+    let events = [copy.clone(), copy];
+    let person = person(BERLIN);
+    let identity = expand::alarms(&events[0], &person).0.remove(0).identity;
+    let budget = RefCell::new(Budget::default());
+    let series = Series {
+        events: &events,
+        person: &person,
+        identity: &identity,
+        budget: &budget,
+    };
+    let place = Place {
+        trigger_at: instant("1601-05-14T00:00"),
+        occurrence: instant("1601-05-15T00:00"),
+        repeat: 0,
+    };
+    let owed = series.owed(&place).expect("it is found");
+    assert!(owed.is_some_and(|owed| owed.has_more && owed.place == place));
+    assert!(series.next(&place).is_err(), "what follows costs too much");
 }
 
 #[test]
