@@ -61,29 +61,19 @@ pub struct NewAlarm {
     pub request_hash: String,
 }
 
-/// What is to be different. What is left out stays.
-#[derive(Debug, Clone, Default)]
+/// What an alarm is to be like.
+#[derive(Debug, Clone)]
 pub struct AlarmPatch {
-    /// When it fires; one that has fired or failed is active again.
+    /// When it fires, if that changes; one that has fired or failed is active again.
     pub when: Option<When>,
     /// If that is past.
     pub past: Past,
     /// The way out.
-    pub channel: Option<ChannelKind>,
-    /// All terms, where any of them changes.
-    pub terms: Option<Terms>,
-    /// What its target is given back; a JSON document, or nothing.
-    pub payload: Option<Option<String>>,
-}
-
-/// How the terms of an alarm are to change.
-#[derive(Clone)]
-pub struct Terms(pub std::sync::Arc<dyn Fn(&mut AlarmTerms) + Send + Sync>);
-
-impl std::fmt::Debug for Terms {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Terms").finish_non_exhaustive()
-    }
+    pub channel: ChannelKind,
+    /// What else is asked for.
+    pub terms: AlarmTerms,
+    /// What its target is given back: a JSON document.
+    pub payload: Option<String>,
 }
 
 /// What is asked of an alarm.

@@ -1,9 +1,10 @@
 //! Stand-alone alarms: programs ask for them, alter them and call them off here.
 
+mod answer;
 mod asked;
+mod bounds;
 mod reading;
-
-use std::sync::Arc;
+mod times;
 
 use axum::Json;
 use axum::body::Body;
@@ -20,8 +21,9 @@ use chrono::TimeDelta;
 use chrono::Utc;
 use serde::Deserialize;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
+use self::answer::AlarmAnswer;
+use self::asked::Given;
 use super::Shared;
 use super::body;
 use super::id;
@@ -32,11 +34,9 @@ use super::problem::Flaw;
 use super::problem::Problem;
 use crate::change::alarm::AlarmPatch;
 use crate::change::alarm::Order;
-use crate::change::alarm::Terms;
 use crate::change::alarm::fresh_id;
 use crate::store::AlarmAt;
 use crate::store::AlarmRefusal;
-use crate::store::AlarmTerms;
 use crate::store::Altered;
 use crate::store::Owner;
 use crate::store::Standalone;
@@ -58,115 +58,14 @@ const LARGEST: usize = 512 * 1024;
 /// How long the `Idempotency-Key` of a request is good.
 const REQUEST_KEY: TimeDelta = TimeDelta::hours(24);
 
+/// How often a change is put to what it finds, where that is changed meanwhile and the caller minds no more.
+const TRIES: u32 = 5;
+
 /// `?owner=…`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfOwner {
     owner: String,
-}
-
-/// An alarm as callers see it.
-#[derive(Debug, Serialize)]
-pub(super) struct AlarmAnswer {
-    id: String,
-    owner: String,
-    kind: &'static str,
-    status: &'static str,
-    #[serde(skip_serializing_if = "is_false")]
-    paused: bool,
-    /// Only while it is going to fire.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_fire_at: Option<DateTime<Utc>>,
-    channel: &'static str,
-    #[serde(flatten)]
-    terms: TermsAnswer,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    idempotency_key: Option<String>,
-    created_at: DateTime<Utc>,
-    updated_at: DateTime<Utc>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_fired_at: Option<DateTime<Utc>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_error: Option<String>,
-    failure_count: u64,
-}
-
-/// What was asked for.
-#[derive(Debug, Serialize)]
-struct TermsAnswer {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cron: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timezone: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<String>,
-    label: String,
-    wake_message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    conversation_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_retries: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    backoff_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dispatch_timeout_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<DateTime<Utc>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created_by: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created_via: Option<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-const fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-impl From<AlarmTerms> for TermsAnswer {
-    fn from(terms: AlarmTerms) -> Self {
-        Self {
-            cron: terms.cron,
-            timezone: terms.time_zone,
-            target: terms.target,
-            label: terms.label,
-            wake_message: terms.wake_message,
-            conversation_id: terms.conversation_id,
-            max_retries: terms.attempts.map(|attempts| attempts.saturating_sub(1)),
-            backoff_ms: terms.backoff_ms,
-            dispatch_timeout_ms: terms.dispatch_timeout_ms,
-            expires_at: terms.expires_at,
-            created_by: terms.created_by,
-            created_via: terms.created_via,
-        }
-    }
-}
-
-impl From<Standalone> for AlarmAnswer {
-    fn from(alarm: Standalone) -> Self {
-        Self {
-            next_fire_at: alarm.is_live().then_some(alarm.fire_at),
-            kind: alarm.kind(),
-            id: alarm.id.0,
-            owner: alarm.owner.0,
-            status: alarm.status.as_str(),
-            paused: alarm.paused,
-            channel: alarm.channel.as_str(),
-            terms: alarm.terms.into(),
-            // What was stored was read as JSON before.
-            payload: alarm
-                .payload
-                .and_then(|payload| RawValue::from_string(payload).ok()),
-            idempotency_key: alarm.key,
-            created_at: alarm.created_at,
-            updated_at: alarm.updated_at,
-            last_fired_at: alarm.last_fired_at,
-            last_error: alarm.last_error,
-            failure_count: alarm.failure_count,
-        }
-    }
 }
 
 /// An alarm that was asked for, and whether it was there before.
@@ -221,15 +120,27 @@ pub(super) async fn patch(
     body: Body,
 ) -> Result<Response, Problem> {
     let at = named(&alarm, of)?;
-    let changes: asked::Changes = asked_of(&shared, &headers, body).await?;
-    let stored = shared.store.alarm(&at.owner, &at.id).await?;
-    let stored = stored.ok_or_else(|| unknown(&at))?;
-    let owner = owner_of(&shared, at.owner.0.clone()).await?;
-    let zone = stored.terms.time_zone.as_deref().unwrap_or(&owner.time_zone);
-    let patch = patch_of(changes, &stored, &reading(&shared, zone, shared.clock.now()))?;
-    // What was checked was checked against what was read.
-    let seen = seen(&headers)?.or(Some(stored.updated_at));
-    order(&shared, at, Order::Patch(Box::new(patch)), seen).await
+    let body = bytes_of(&shared, &headers, body).await?;
+    let seen = seen(&headers)?;
+    let mut tries = 0;
+    loop {
+        let stored = shared.store.alarm(&at.owner, &at.id).await?;
+        let stored = stored.ok_or_else(|| unknown(&at))?;
+        let owner = owner_of(&shared, at.owner.0.clone()).await?;
+        let zone = stored.terms.time_zone.as_deref().unwrap_or(&owner.time_zone);
+        let reading = reading(&shared, zone, shared.clock.now());
+        let patch = patch_of(body::json(&body)?, &stored, &reading)?;
+        // It holds of what was read.
+        let read = seen.or(Some(stored.updated_at));
+        let order = Order::Patch(Box::new(patch));
+        let altered = shared.changes.order_alarm(at.clone(), order, read).await?;
+        tries += 1;
+        let is_overtaken = altered.refusal == Some(AlarmRefusal::Changed) && seen.is_none();
+        if !is_overtaken || tries >= TRIES {
+            let alarm = taken(altered, &at)?;
+            return Ok(([(header::ETAG, etag(&alarm))], Json(AlarmAnswer::from(alarm))).into_response());
+        }
+    }
 }
 
 /// `DELETE /v1/alarms/{id}?owner=…`: calls it off. Asked for again, it is answered the same.
@@ -293,37 +204,39 @@ async fn order(
 fn patch_of(
     mut changes: asked::Changes,
     stored: &Standalone,
-    reading: &asked::Reading<'_>,
+    reading: &times::Reading<'_>,
 ) -> Result<AlarmPatch, Problem> {
     let mut flaws = Flaws::default();
     let mut terms = stored.terms.clone();
-    let when = asked::when(changes.times(), &mut terms, reading, &mut flaws);
-    let past = flaws.check("/past".to_owned(), asked::past(changes.past.as_deref()));
+    let when = times::when(changes.times(), &mut terms, reading, &mut flaws);
+    let past = flaws.check("/past".to_owned(), bounds::past(changes.past.as_deref()));
     let channel = changes.channel.as_deref().map(str::parse::<ChannelKind>);
-    let channel = flaws.check("/channel".to_owned(), channel.transpose());
+    let channel = flaws.check("/channel".to_owned(), channel.unwrap_or(Ok(stored.channel)));
     terms.label = changes.label.unwrap_or(terms.label);
     terms.wake_message = changes.wake_message.unwrap_or(terms.wake_message);
-    terms.target = changes.target.unwrap_or(terms.target);
-    terms.conversation_id = changes.conversation_id.unwrap_or(terms.conversation_id);
-    terms.backoff_ms = changes.backoff_ms.unwrap_or(terms.backoff_ms);
-    terms.dispatch_timeout_ms = changes.dispatch_timeout_ms.unwrap_or(terms.dispatch_timeout_ms);
-    if let Some(retries) = changes.max_retries {
-        let attempts = flaws.check("/max_retries".to_owned(), asked::attempts(retries, None));
+    terms.target = changes.target.or(terms.target);
+    terms.conversation_id = changes.conversation_id.or(terms.conversation_id);
+    terms.backoff_ms = changes.backoff_ms.or(terms.backoff_ms);
+    terms.dispatch_timeout_ms = changes.dispatch_timeout_ms.or(terms.dispatch_timeout_ms);
+    if let Given::Value(retries) = changes.max_retries {
+        let attempts = flaws.check("/max_retries".to_owned(), bounds::attempts(retries, None));
         terms.attempts = attempts.flatten();
     }
-    if let Some(end) = changes.expires_at {
-        let end = end.as_deref().map(asked::end).transpose();
+    if let Given::Value(end) = changes.expires_at {
+        let end = end.as_deref().map(bounds::end).transpose();
         terms.expires_at = flaws.check("/expires_at".to_owned(), end).flatten();
     }
-    let through = channel.flatten().unwrap_or(stored.channel);
-    asked::check(&terms, through, reading.targets, &mut flaws);
-    let payload = changes
-        .payload
-        .map(|payload| payload.map(|payload| String::from(Box::<str>::from(payload))));
-    flaws.check(
-        "/payload".to_owned(),
-        asked::small(payload.as_ref().and_then(Option::as_deref)),
+    bounds::check(
+        &terms,
+        channel.unwrap_or(stored.channel),
+        reading.targets,
+        &mut flaws,
     );
+    let payload = match changes.payload {
+        Given::Nothing => stored.payload.clone(),
+        Given::Value(payload) => payload.map(|payload| String::from(Box::<str>::from(payload))),
+    };
+    flaws.check("/payload".to_owned(), bounds::small(payload.as_deref()));
     let (Some(past), Some(channel), true) = (past, channel, flaws.0.is_empty()) else {
         return Err(Problem::invalid(flaws.0));
     };
@@ -331,7 +244,7 @@ fn patch_of(
         when,
         past,
         channel,
-        terms: Some(Terms(Arc::new(move |changed| changed.clone_from(&terms)))),
+        terms,
         payload,
     })
 }
@@ -341,19 +254,20 @@ async fn asked_of<T: serde::de::DeserializeOwned>(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<T, Problem> {
+    body::json(&bytes_of(shared, headers, body).await?)
+}
+
+async fn bytes_of(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
     body::expect_type(
         headers,
         &["application/json"],
         "with curl use --json, or -H 'content-type: application/json'",
     )?;
-    let bytes = body::Arriving::new(body, headers, LARGEST, shared)?
-        .whole()
-        .await?;
-    body::json(&bytes)
+    body::Arriving::new(body, headers, LARGEST, shared)?.whole().await
 }
 
-fn reading<'a>(shared: &'a Shared, zone: &'a str, now: DateTime<Utc>) -> asked::Reading<'a> {
-    asked::Reading {
+fn reading<'a>(shared: &'a Shared, zone: &'a str, now: DateTime<Utc>) -> times::Reading<'a> {
+    times::Reading {
         zone,
         now,
         targets: shared.webhooks.as_ref(),

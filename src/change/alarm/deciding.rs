@@ -11,7 +11,6 @@ use crate::change::alarm::AlarmPatch;
 use crate::change::alarm::NewAlarm;
 use crate::change::alarm::Order;
 use crate::change::alarm::Past;
-use crate::change::alarm::Terms;
 use crate::change::alarm::When;
 use crate::store::Alarm;
 use crate::store::AlarmAt;
@@ -109,14 +108,12 @@ impl AlarmEditing {
     }
 
     fn patch(&self, patch: &AlarmPatch, stored: &Standalone, group: &Group, now: DateTime<Utc>) -> Decided {
-        let mut alarm = stored.clone();
-        alarm.channel = patch.channel.unwrap_or(alarm.channel);
-        if let Some(Terms(change)) = &patch.terms {
-            change(&mut alarm.terms);
-        }
-        if let Some(payload) = &patch.payload {
-            alarm.payload.clone_from(payload);
-        }
+        let mut alarm = Standalone {
+            channel: patch.channel,
+            terms: patch.terms.clone(),
+            payload: patch.payload.clone(),
+            ..stored.clone()
+        };
         let is_another = alarm.channel != stored.channel || alarm.terms.expires_at != stored.terms.expires_at;
         // A series of which nothing changes that matters goes on with all that it owes.
         let again =

@@ -11,6 +11,7 @@ use crate::alarms::calling;
 use crate::alarms::start;
 use crate::harness::api::items;
 use crate::harness::client::client;
+use crate::harness::hook::Call;
 use crate::harness::hook::Conduct;
 use crate::harness::hook::Hook;
 use crate::harness::node::Home;
@@ -34,13 +35,14 @@ fn instant(value: &Value) -> DateTime<Utc> {
         .unwrap_or_else(|| panic!("{value} is no instant"))
 }
 
-async fn an_alarm_calls_its_target_once_at_its_instant_and_is_completed(program: Program) {
-    let hook = Hook::start([Conduct::status(202)]).await;
-    let payload = r#"{"b": 1.50,  "a":["ü", null]}"#;
+const PAYLOAD: &str = r#"{"b": 1.50,  "a":["ü", null]}"#;
+
+/// Asks for an alarm that says all there is to say. Its id, and its instant.
+async fn ask_for_all(program: &Program, hook: &Hook) -> (String, DateTime<Utc>) {
     let owner = &program.owner;
     let body = format!(
         r#"{{"owner": "{owner}", "kind": "once", "delay": "1s", "channel": "webhook", "target": "{}", "label": "Tea",
-            "wake_message": "It is time", "conversation_id": "c-1", "created_by": "agent", "payload": {payload}}}"#,
+            "wake_message": "It is time", "conversation_id": "c-1", "created_by": "agent", "payload": {PAYLOAD}}}"#,
         hook.url()
     );
     let asked_at = now();
@@ -49,7 +51,6 @@ async fn an_alarm_calls_its_target_once_at_its_instant_and_is_completed(program:
         .post("/v1/alarms", "application/json", body)
         .await
         .ok();
-    let id = created["id"].as_str().expect("an id");
     assert_eq!(
         (&created["status"], &created["deduped"]),
         (&json!("active"), &json!(false))
@@ -59,16 +60,12 @@ async fn an_alarm_calls_its_target_once_at_its_instant_and_is_completed(program:
         due >= asked_at + TimeDelta::milliseconds(990),
         "{due} was asked for at {asked_at}"
     );
+    (created["id"].as_str().expect("an id").to_owned(), due)
+}
 
-    let call = hook.until(1).await.remove(0);
-
+fn assert_says_all(call: &Call, id: &str, owner: &str) {
     assert!(
-        call.at >= due && call.at - due < TimeDelta::seconds(10),
-        "{} for {due}",
-        call.at
-    );
-    assert!(
-        call.body.contains(&format!(r#""payload":{payload}"#)),
+        call.body.contains(&format!(r#""payload":{PAYLOAD}"#)),
         "{}",
         call.body
     );
@@ -86,12 +83,27 @@ async fn an_alarm_calls_its_target_once_at_its_instant_and_is_completed(program:
     ] {
         assert_eq!(document[member], value, "{member} of {document}");
     }
+}
+
+async fn an_alarm_calls_its_target_once_at_its_instant_and_is_completed(program: Program) {
+    let hook = Hook::start([Conduct::status(202)]).await;
+    let (id, due) = ask_for_all(&program, &hook).await;
+
+    let call = hook.until(1).await.remove(0);
+
+    assert!(
+        call.at >= due && call.at - due < TimeDelta::seconds(10),
+        "{} for {due}",
+        call.at
+    );
+    assert_says_all(&call, &id, &program.owner);
+    let document = call.json();
     assert_eq!(instant(&document["scheduled_for"]), due);
-    program.firing(id, "awaiting").await;
+    program.firing(&id, "awaiting").await;
     let ack = document["ack_url"].as_str().expect("a URL");
     let reported = client().post(ack).send().await.expect("the node answers");
     assert!(reported.status().is_success(), "{reported:?}");
-    let firing = program.firing(id, "completed").await;
+    let firing = program.firing(&id, "completed").await;
     assert_eq!(
         (&firing["result"], &firing["attempts"]),
         (&json!("ok"), &json!(1))
@@ -99,7 +111,7 @@ async fn an_alarm_calls_its_target_once_at_its_instant_and_is_completed(program:
     assert_eq!(instant(&firing["scheduled_for"]), due);
     let took = instant(&firing["finished_at"]) - instant(&firing["started_at"]);
     assert_eq!(firing["duration_ms"], took.num_milliseconds());
-    let alarm = program.alarm(id).await;
+    let alarm = program.alarm(&id).await;
     assert_eq!(
         (&alarm["status"], alarm.get("next_fire_at")),
         (&json!("fired"), None)
