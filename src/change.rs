@@ -10,6 +10,7 @@ mod accept;
 pub mod alarm;
 mod asked;
 mod edit;
+mod moved;
 mod read;
 
 use std::collections::BTreeMap;

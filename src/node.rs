@@ -26,6 +26,7 @@ use crate::delivery::lane::Lane;
 use crate::delivery::lane::LaneConfig;
 use crate::delivery::lane::Shared;
 use crate::delivery::message::Renderer;
+use crate::delivery::recall::Recall;
 use crate::delivery::settler::Settler;
 use crate::janitor;
 use crate::janitor::Janitor;
@@ -216,6 +217,8 @@ impl Node {
                     lane.run(stop).await;
                 });
             }
+            let recall = Recall::new(Arc::clone(&shared));
+            watched(&loops, "recall", shutdown, move |stop| recall.run(stop));
             let (finding, finder) = (Arc::clone(&worker), planner.clone());
             watched(&loops, "finder", shutdown, move |stop| async move {
                 finding.find(&finder, &stop).await;

@@ -30,6 +30,7 @@ use crate::trigger::Recipient;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Person;
 use crate::trigger::expand::Why;
+use crate::trigger::preferences::Display;
 use crate::trigger::recipients::Recipients;
 
 /// A file may be a whole calendar, not one object of it.
@@ -69,7 +70,7 @@ pub struct Carried {
     /// Through which channel.
     pub by: ChannelKind,
     /// Whether DISPLAY and AUDIO alarms go out too, and not EMAIL alone.
-    pub with_display: bool,
+    pub display: Display,
 }
 
 /// A firing, or something that will not fire. Instants are RFC 3339 in UTC.

@@ -5,6 +5,7 @@
 
 subject = تذكير: { $title } - { $when }
 headline = { $relative }: { $title }
+moved = تغيّر الموعد: { $relative }
 line = { $label }: { $value }
 text-message = { $headline } - { $when }
 text-message-where = { $text } - { $where }

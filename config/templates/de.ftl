@@ -4,6 +4,7 @@
 
 subject = Erinnerung: { $title } – { $when }
 headline = { $relative }: { $title }
+moved = Verschoben: { $relative }
 line = { $label }: { $value }
 text-message = { $headline } - { $when }
 text-message-where = { $text } - { $where }

@@ -8,6 +8,8 @@
 subject = Reminder: { $title } - { $when }
 # The first line of the text. $relative is one of the distances below.
 headline = { $relative }: { $title }
+# Stands for $relative where the event was moved past its alarms, so that the message comes at once.
+moved = Moved: { $relative }
 # Each fact in the text. $label is one of the labels below.
 line = { $label }: { $value }
 # A text message: $headline as above, where the title gives way if there is no room. An ordinary hyphen, since one dash takes

@@ -4,6 +4,7 @@
 
 subject = Recordatorio: { $title } – { $when }
 headline = { $relative }: { $title }
+moved = Cambio de hora: { $relative }
 line = { $label }: { $value }
 text-message = { $headline } - { $when }
 text-message-where = { $text } - { $where }

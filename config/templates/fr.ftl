@@ -5,6 +5,7 @@
 
 subject = Rappel{"\u00A0"}: { $title } – { $when }
 headline = { $relative }{"\u00A0"}: { $title }
+moved = Déplacé{"\u00A0"}: { $relative }
 line = { $label }{"\u00A0"}: { $value }
 text-message = { $headline } - { $when }
 text-message-where = { $text } - { $where }

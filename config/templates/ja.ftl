@@ -4,6 +4,7 @@
 
 subject = リマインダー: { $title } - { $when }
 headline = { $relative }：{ $title }
+moved = 日時変更：{ $relative }
 line = { $label }：{ $value }
 text-message = { $headline } - { $when }
 text-message-where = { $text } - { $where }

@@ -97,8 +97,7 @@ impl Component {
     /// The attendee with one of these addresses; of several one who attends: who declined by one address and accepted
     /// by another comes.
     pub fn attendee(&self, addresses: &[String]) -> Option<&Attendee> {
-        let own: Vec<String> = addresses.iter().map(|address| bare_address(address)).collect();
-        let is_own = |attendee: &&Attendee| own.iter().any(|address| attendee.addresses.contains(address));
+        let is_own = |attendee: &&Attendee| attendee.is_known_by(addresses);
         let is_absent = |attendee: &&Attendee| {
             let status = attendee.status.as_deref();
             matches!(status, Some("DECLINED" | "DELEGATED"))
@@ -188,6 +187,14 @@ pub struct Attendee {
     pub status: Option<String>,
     /// False where CUTYPE says that it is a room or another thing.
     pub is_person: bool,
+}
+
+impl Attendee {
+    /// Whether somebody with these addresses is meant.
+    pub fn is_known_by(&self, addresses: &[String]) -> bool {
+        let is_theirs = |address: &String| self.addresses.contains(&bare_address(address));
+        addresses.iter().any(is_theirs)
+    }
 }
 
 /// An address as addresses are compared: lower case, without `mailto:`.

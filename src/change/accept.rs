@@ -15,8 +15,8 @@ use crate::store::Version;
 
 /// Whether `change` is news, given the stored copy or its tombstone.
 pub fn accept(stored: Option<&EventCopy>, change: &Change) -> Acceptance {
-    if let ChangeBody::Message { uid, ics } = &change.body {
-        return accept_message(stored, uid, ics);
+    if let ChangeBody::Message { uid, ics, addresses } = &change.body {
+        return accept_message(stored, uid, ics, addresses);
     }
     let Some(stored) = stored else {
         return Acceptance::Apply;
@@ -40,7 +40,7 @@ pub fn accept(stored: Option<&EventCopy>, change: &Change) -> Acceptance {
 }
 
 /// Messages order themselves, by SEQUENCE and DTSTAMP; what a source deleted is as good as never seen.
-fn accept_message(stored: Option<&EventCopy>, uid: &str, ics: &str) -> Acceptance {
+fn accept_message(stored: Option<&EventCopy>, uid: &str, ics: &str, addresses: &[String]) -> Acceptance {
     let stored = stored.filter(|copy| copy.deleted_at.is_none());
     if let Some(other) = stored.filter(|copy| copy.uid != uid) {
         return Acceptance::Conflict(format!(
@@ -48,7 +48,7 @@ fn accept_message(stored: Option<&EventCopy>, uid: &str, ics: &str) -> Acceptanc
             other.uid
         ));
     }
-    match itip::merge(stored.map(|copy| copy.ics.as_str()), ics) {
+    match itip::merge(stored.map(|copy| copy.ics.as_str()), ics, addresses) {
         Merged::Text(ics) => Acceptance::Merged(ics),
         Merged::Unchanged => Acceptance::Unchanged,
         Merged::Stale => Acceptance::Stale,
@@ -73,10 +73,9 @@ fn same_version_other_content(stored: &EventCopy, change: &Change) -> Acceptance
 
 fn says_the_same(stored: &EventCopy, change: &Change) -> bool {
     match &change.body {
-        ChangeBody::Put { ics, .. } | ChangeBody::Message { ics, .. } => {
-            stored.deleted_at.is_none() && stored.ics == *ics
-        }
+        ChangeBody::Put { ics, .. } => stored.deleted_at.is_none() && stored.ics == *ics,
         ChangeBody::Delete => stored.deleted_at.is_some(),
+        ChangeBody::Message { .. } => false,
     }
 }
 

@@ -10,6 +10,8 @@ use crate::calendar::event::Event;
 use crate::calendar::recurrence::Budget;
 use crate::change::Policies;
 use crate::change::asked::Asked;
+use crate::change::moved;
+use crate::change::moved::Moved;
 use crate::store::Alarm;
 use crate::store::Edit;
 use crate::store::Group;
@@ -63,13 +65,18 @@ pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTim
         now,
         budget: RefCell::new(Budget { steps: MOST_STEPS }),
     };
+    let mut moved = Vec::new();
     for wish in &wishes {
         let mut draft = Draft::default();
         match editing.put_right(wish, &mut draft) {
-            Ok(()) => draft.add_to(&mut edit),
+            Ok(()) => {
+                moved.extend(draft.moved.take());
+                draft.add_to(&mut edit);
+            }
             Err(gave_up) => editing.set_aside(wish, &gave_up, &mut edit),
         }
     }
+    editing.tell_of_moves(moved, &wishes, &mut edit);
     for trigger in &group.triggers {
         if !wishes.contains(&trigger.wish) {
             edit.withdraw.push(trigger.id);
@@ -116,6 +123,7 @@ fn read_copies<'a>(group: &'a Group, edit: &mut Edit) -> Vec<(&'a str, Event)> {
 #[derive(Debug, Default)]
 struct Draft {
     edit: Edit,
+    moved: Option<Moved>,
 }
 
 impl Draft {
@@ -200,10 +208,15 @@ impl Editing<'_> {
                 draft.edit.withdraw.push(trigger.id);
                 continue;
             };
-            let expires_at = self.lateness.expires_at(&firing);
-            let differs = (expires_at, firing.has_more) != (trigger.expires_at, trigger.has_more);
+            // A notice is of use for longer than what it stands for, and nothing follows it.
+            let (expires_at, has_more) = if trigger.moved {
+                (trigger.expires_at, trigger.has_more)
+            } else {
+                (self.lateness.expires_at(&firing), firing.has_more)
+            };
+            let differs = (expires_at, has_more) != (trigger.expires_at, trigger.has_more);
             if differs || trigger.withdrawn {
-                draft.edit.adjust.push((trigger.id, expires_at, firing.has_more));
+                draft.edit.adjust.push((trigger.id, expires_at, has_more));
             }
             if served_through.is_none_or(|served| served < trigger.place) {
                 unserved.push(trigger);
@@ -220,8 +233,7 @@ impl Editing<'_> {
         served_through: &mut Option<Place>,
         draft: &mut Draft,
     ) -> Result<Option<Firing>, GaveUp> {
-        let floor =
-            Place::just_before(self.now - TimeDelta::from_std(self.lateness.grace).unwrap_or_default());
+        let floor = self.floor();
         let known = self.group.alarms.iter().any(|alarm| alarm.wish == *wish);
         let start = served_through.unwrap_or(Place::FIRST);
         let mut after = start;
@@ -234,7 +246,11 @@ impl Editing<'_> {
                 } else {
                     1
                 };
-                draft.edit.record.push(past_record(wish, past.place, count));
+                let record = past_record(wish, past.place, count);
+                draft.moved = self.moved(series, start, &record, draft)?;
+                if draft.moved.is_none() {
+                    draft.edit.record.push(record);
+                }
             }
         }
         let next = series.next_but(&mut after, |firing| {
@@ -245,6 +261,81 @@ impl Editing<'_> {
             *served_through = Some(after);
         }
         Ok(next)
+    }
+
+    /// What is not after it is too far past.
+    fn floor(&self) -> Place {
+        Place::just_before(self.now - TimeDelta::from_std(self.lateness.grace).unwrap_or_default())
+    }
+
+    /// What this edit moves into the past of what is recorded as `all`, if it does.
+    fn moved(
+        &self,
+        series: &Series<'_>,
+        start: Place,
+        all: &Record,
+        draft: &Draft,
+    ) -> Result<Option<Moved>, GaveUp> {
+        let (wish, floor) = (&all.wish, self.floor());
+        let Some(firing) = moved::last_unstarted(series, start, floor, self.now)? else {
+            return Ok(None);
+        };
+        let owed =
+            self.group.triggers.iter().filter(|trigger| {
+                trigger.state != State::Sending && draft.edit.withdraw.contains(&trigger.id)
+            });
+        let was_moved = owed
+            .into_iter()
+            .any(|before| moved::is_move(before, &firing, floor));
+        let id = self.lateness.trigger(wish, &firing).id();
+        if !was_moved || self.group.handed_over.contains(&id) {
+            return Ok(None);
+        }
+        let others = if all.count <= 1 {
+            None
+        } else if all.place == firing.place {
+            let next = series.next(&firing.place)?;
+            next.map(|next| past_record(wish, next.place, all.count - 1))
+        } else {
+            Some(past_record(wish, all.place, all.count - 1))
+        };
+        Ok(Some(Moved {
+            wish: wish.clone(),
+            firing,
+            all: all.clone(),
+            others,
+        }))
+    }
+
+    /// One notice for each recipient and channel of an event that was moved past all its alarms.
+    fn tell_of_moves(&self, moved: Vec<Moved>, wishes: &[Wish], edit: &mut Edit) {
+        let (spokesmen, silent) = moved::spokesmen(moved);
+        edit.record.extend(silent.into_iter().map(|moved| moved.all));
+        for moved in spokesmen {
+            if self.speaks_later(&moved, wishes) {
+                edit.record.push(moved.all);
+            } else {
+                edit.record.extend(moved.others);
+                let notice = self.lateness.notice(&moved.wish, &moved.firing, self.now);
+                edit.insert.push(notice);
+            }
+        }
+    }
+
+    /// Whether the same recipient will be told of the occurrence anyway, through the same channel. An alarm that cannot be
+    /// followed says nothing.
+    fn speaks_later(&self, moved: &Moved, wishes: &[Wish]) -> bool {
+        let of = |wish: &Wish| (wish.channel, wish.recipient.clone());
+        let same = wishes.iter().filter(|wish| of(wish) == of(&moved.wish));
+        same.into_iter().any(|wish| {
+            let series = Series {
+                events: self.asked.heard_by(&wish.recipient),
+                person: self.person,
+                identity: &wish.identity,
+                budget: &self.budget,
+            };
+            moved::speaks_later(&series, moved.firing.place.occurrence, self.floor()).unwrap_or(false)
+        })
     }
 
     /// A wish whose firings cannot be found is withdrawn, and its copies are set aside with the reason.

@@ -1,6 +1,7 @@
 //! Reading a change before its transaction: what it says, what is wrong with it, and what it will cost to follow.
 
 use chrono::DateTime;
+use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::calendar::event::Event;
@@ -33,6 +34,12 @@ const METHODS: [&str; 8] = [
 /// What merging a message into what is stored costs at the most, in search steps: both texts are read, and written.
 const COST_OF_MERGING: u32 = edit::MOST_STEPS / 20;
 
+/// What a deletion costs, in search steps: who else holds the event is asked what remains, at a price that is not known yet.
+const COST_OF_DELETING: u32 = edit::MOST_STEPS / 100;
+
+/// How far the clock of whoever sends a message may be ahead of ours: a zone that was taken for UTC.
+const MOST_AHEAD: TimeDelta = TimeDelta::hours(24);
+
 /// A change that was understood.
 pub struct Read {
     /// What is to be done.
@@ -60,7 +67,7 @@ pub fn read(
         return Ok(Read {
             change,
             warnings: Vec::new(),
-            cost: 0,
+            cost: COST_OF_DELETING,
         });
     };
     let calendar = ical::parse(&bytes).map_err(|error| {
@@ -93,9 +100,14 @@ pub fn read(
     }
     let uid = event.uid().to_owned();
     let body = if is_message {
+        is_of_our_time(event, now)?;
         warnings.extend(foreign_alarms(event));
-        cost = cost.max(COST_OF_MERGING);
-        ChangeBody::Message { uid, ics }
+        cost += COST_OF_MERGING;
+        ChangeBody::Message {
+            uid,
+            ics,
+            addresses: owner.map_or_else(Vec::new, |owner| owner.person().addresses),
+        }
     } else {
         ChangeBody::Put { uid, ics }
     };
@@ -124,6 +136,18 @@ fn is_message(ics: &str, kind: SourceKind) -> Result<bool, Vec<Complaint>> {
              the event as it reads now"
         ))]),
         SourceKind::Calendar => Ok(false),
+    }
+}
+
+/// Messages are ordered by DTSTAMP: one from far ahead would make all that follow look old.
+fn is_of_our_time(event: &Event, now: DateTime<Utc>) -> Result<(), Vec<Complaint>> {
+    let stamps = event.components().iter().filter_map(|it| it.version.1);
+    match stamps.max() {
+        Some(stamp) if now + MOST_AHEAD < stamp => Err(vec![complaint(format!(
+            "DTSTAMP {} lies in the future: send the instant at which the message was made, in UTC",
+            stamp.format("%Y%m%dT%H%M%SZ")
+        ))]),
+        _ => Ok(()),
     }
 }
 

@@ -35,6 +35,7 @@ use crate::trigger::defaults::DefaultAlarm;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Person;
+use crate::trigger::preferences::Display;
 use crate::trigger::recipients::Recipients;
 
 /// Up to so many alarms with nothing left to fire are named by a table without being asked.
@@ -67,7 +68,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = limit)]
     limit: usize,
 
-    /// Only what would leave through this channel (email, sms, webhook); without it every ACTION counts, DISPLAY too
+    /// Only what would leave through this channel (email, sms, webhook) for an owner without routes; without it every ACTION
+    /// counts, DISPLAY too
     #[arg(long)]
     channel: Option<ChannelKind>,
 
@@ -217,8 +219,8 @@ fn recipients(names: &[String], settings: Option<&Settings>) -> Recipients {
 /// A configuration says what becomes a message; without one only a channel that is asked for does.
 fn carried(channel: Option<ChannelKind>, settings: Option<&Settings>) -> Option<Carried> {
     let by = channel.or(settings.map(|_| ChannelKind::Email))?;
-    let with_display = settings.is_some_and(|settings| settings.policies.display.delivers());
-    Some(Carried { by, with_display })
+    let display = settings.map_or(Display::Skip, |settings| settings.policies.display);
+    Some(Carried { by, display })
 }
 
 /// All files as one, and whether all of them could be read.

@@ -75,6 +75,9 @@ pub const RESTART: [&str; 23] = [
     "log.format",
 ];
 
+/// Messages a second that a throughput can name: beyond, it limits nothing.
+const MOST_A_SECOND: u32 = 100_000;
+
 /// Messages that a limit can count: each fire-check of an owner reads so many.
 const MOST_COUNTED: u32 = 10_000;
 
@@ -402,6 +405,7 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
                 ("none", Detail::None),
             ],
         ),
+        throughput: reader.rate(&key("throughput"), MOST_A_SECOND),
         limit: limit(reader, kind).map(|limit| Limit {
             send_within,
             time_shift_ms,

@@ -7,6 +7,7 @@ mod providers;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
@@ -228,6 +229,17 @@ impl Reader {
             (number <= i64::from(most)).then_some(number)
         });
         u32::try_from(amount).ok()
+    }
+
+    /// So many a second; a negative number is as many as there are.
+    pub(super) fn rate(&mut self, key: &str, most: u32) -> Option<NonZeroU32> {
+        let rate = self.amount(key, most);
+        if rate == Some(0) {
+            let problem =
+                "must not be 0, at which nothing would ever leave: name a rate, or -1 for none".to_owned();
+            self.complain(key, problem);
+        }
+        rate.and_then(NonZeroU32::new)
     }
 
     /// A duration that may be negative, in milliseconds.

@@ -214,6 +214,22 @@ fn a_time_shift_may_be_negative() {
 }
 
 #[test]
+fn a_throughput_is_a_rate_or_none_and_never_nothing() {
+    let rate = |text| {
+        let settings = from_environment(&[("CARILLON__CHANNELS__SMS__THROUGHPUT", text)]);
+        settings.map(|settings| settings.channels[&ChannelKind::Sms].throughput)
+    };
+    assert_eq!(rate("20").unwrap(), std::num::NonZeroU32::new(20));
+    assert_eq!(rate("-1").unwrap(), None);
+    let told = complaints(from_environment(&[("CARILLON__CHANNELS__SMS__THROUGHPUT", "0")]));
+    assert!(
+        told.contains("channels.sms.throughput") && told.contains("-1 for none"),
+        "{told}"
+    );
+    assert!(rate("fast").is_err() && rate("100001").is_err());
+}
+
+#[test]
 fn a_missing_file_or_broken_toml_is_one_complaint() {
     let missing = Settings::load(Some(Path::new("/nonexistent/carillon.toml")), []);
     assert_eq!(complaints(missing).lines().count(), 1);

@@ -4,6 +4,7 @@
 //! nothing but a fire-check that grants nothing.
 
 use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 
@@ -17,6 +18,16 @@ use crate::trigger::ChannelKind;
 use crate::trigger::TriggerId;
 
 type Timers = BTreeMap<(DateTime<Utc>, TriggerId), Claim>;
+
+/// When owners last had their turns, as long as something is due.
+#[derive(Debug, Default)]
+struct Turns {
+    count: u64,
+    last: HashMap<u64, u64>,
+}
+
+/// Timers among which owners are given their turns: more than one owner has due at once, but for a flood.
+const LOOKED_THROUGH: usize = 10_000;
 
 /// What else is kept of a claim.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +47,7 @@ pub struct Armed {
 #[derive(Debug, Default)]
 struct Lane {
     timers: Mutex<Timers>,
+    turns: Mutex<Turns>,
     earlier: Notify,
 }
 
@@ -70,25 +82,42 @@ impl Armed {
         }
     }
 
-    /// Takes out up to `most` claims of a channel that are due by `until`, in order.
+    /// How many claims of a channel are due by `until`, up to `most`.
+    pub fn count_due(&self, kind: ChannelKind, until: DateTime<Utc>, most: usize) -> usize {
+        let timers = self.lane(kind).timers();
+        let due = timers.keys().take_while(|(due_at, _)| *due_at <= until);
+        due.take(most).count()
+    }
+
+    /// Takes out up to `most` claims of a channel that are due by `until`: of each owner the first, then of each the second,
+    /// and so on, whoever had no turn for the longest time first; so that nobody waits for all that somebody else has due.
     pub fn take_due(&self, kind: ChannelKind, until: DateTime<Utc>, most: usize) -> Vec<Claimed> {
-        let mut timers = self.lane(kind).timers();
-        let mut due = Vec::new();
-        while due.len() < most {
-            let Some(first) = timers.first_entry().filter(|first| first.key().0 <= until) else {
-                break;
-            };
-            let (due_at, id) = *first.key();
-            let Claim { generation, owner } = first.remove();
-            due.push(Claimed {
-                id,
-                generation,
-                due_at,
+        let lane = self.lane(kind);
+        let mut timers = lane.timers();
+        let mut turns = lane.turns.lock().expect("no holder panics");
+        let mut rounds: BTreeMap<(usize, u64, usize), Claimed> = BTreeMap::new();
+        let mut of_owner: HashMap<u64, usize> = HashMap::new();
+        let due = timers.iter().take_while(|((due_at, _), _)| *due_at <= until);
+        for (place, ((due_at, id), claim)) in due.take(LOOKED_THROUGH).enumerate() {
+            let round = of_owner.entry(claim.owner).or_default();
+            let claimed = Claimed {
+                id: *id,
+                generation: claim.generation,
+                due_at: *due_at,
                 channel: kind,
-                owner,
-            });
+                owner: claim.owner,
+            };
+            let last = turns.last.get(&claim.owner).copied().unwrap_or_default();
+            rounds.insert((*round, last, place), claimed);
+            *round += 1;
         }
-        due
+        let is_all = rounds.len() <= most;
+        let taken: Vec<Claimed> = rounds.into_values().take(most).collect();
+        for claimed in &taken {
+            timers.remove(&(claimed.due_at, claimed.id));
+        }
+        turns.note(&taken, is_all);
+        taken
     }
 
     /// When the next timer of a channel is due.
@@ -119,6 +148,20 @@ impl Armed {
             ChannelKind::Email => &self.email,
             ChannelKind::Sms => &self.sms,
             ChannelKind::Webhook => &self.webhook,
+        }
+    }
+}
+
+impl Turns {
+    /// Notes who had a turn; where all had theirs, nobody is before anybody.
+    fn note(&mut self, taken: &[Claimed], is_all: bool) {
+        if is_all || self.last.len() > LOOKED_THROUGH {
+            self.last.clear();
+            return;
+        }
+        for claimed in taken {
+            self.count += 1;
+            self.last.insert(claimed.owner, self.count);
         }
     }
 }
@@ -160,6 +203,40 @@ mod tests {
         assert_eq!(first, [claim(2, 100), claim(3, 200)]);
         assert_eq!(armed.take_due(ChannelKind::Email, until, 9), [claim(1, 300)]);
         assert_eq!(armed.len(), 1);
+    }
+
+    #[test]
+    fn f28_an_owner_with_thousands_due_is_no_reason_for_another_to_wait() {
+        let armed = Armed::default();
+        let flood: Vec<Claimed> = (0..5_000).map(|number| claim(number, 100)).collect();
+        let later = |number| Claimed {
+            owner: 6,
+            ..claim(number, 200)
+        };
+        armed.arm(&flood);
+        armed.arm(&[later(6_001), later(6_002)]);
+        let until = DateTime::UNIX_EPOCH + TimeDelta::milliseconds(300);
+
+        let first = armed.take_due(ChannelKind::Email, until, 5);
+
+        let expected = [
+            claim(0, 100),
+            later(6_001),
+            claim(1, 100),
+            later(6_002),
+            claim(2, 100),
+        ];
+        assert_eq!(first, expected);
+        assert_eq!(armed.len(), 4_997);
+        // Nor where they leave one by one.
+        armed.arm(&[later(6_003), later(6_004)]);
+        let one_by_one: Vec<Claimed> = (0..4)
+            .flat_map(|_| armed.take_due(ChannelKind::Email, until, 1))
+            .collect();
+        assert_eq!(
+            one_by_one,
+            [later(6_003), claim(3, 100), later(6_004), claim(4, 100)]
+        );
     }
 
     #[test]

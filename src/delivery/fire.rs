@@ -226,6 +226,7 @@ impl FireJudge {
             place: Place::at(at),
             expires_at: firings.expires_at(at, most),
             has_more: true,
+            moved: false,
         };
         let mut successor = next.map(planned);
         while let Some(known) = successor

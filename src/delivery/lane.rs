@@ -37,6 +37,7 @@ use crate::delivery::reminder;
 use crate::delivery::settle;
 use crate::delivery::settle::Channels;
 use crate::delivery::settler::Finished;
+use crate::delivery::throughput::Throughput;
 use crate::metrics::ClaimResult;
 use crate::metrics::ConnectionState;
 use crate::metrics::DoubtDecision;
@@ -142,6 +143,7 @@ pub struct Lane {
     shared: Arc<Shared>,
     permits: Arc<Semaphore>,
     limiter: Arc<Mutex<Limiter>>,
+    throughput: Arc<Mutex<Throughput>>,
     finished: mpsc::Sender<Finished>,
 }
 
@@ -160,6 +162,7 @@ impl Lane {
             shared,
             permits,
             limiter: Arc::default(),
+            throughput: Arc::default(),
             finished,
         }
     }
@@ -211,7 +214,7 @@ impl Lane {
             // What is due waits here, and leaves when the other side is back.
             Openness::Nobody(_) => return 0,
         };
-        let claims = self.in_turn(most);
+        let claims = self.in_turn(self.room(most));
         let more = u32::try_from(claims.len().saturating_sub(1)).expect("a batch is small");
         if let Ok(more) = self.permits.clone().try_acquire_many_owned(more) {
             permits.merge(more);
@@ -256,13 +259,25 @@ impl Lane {
         limiter.held_back(most, now)
     }
 
+    /// For how many of what waits, up to `most`, the channel's throughput has room now.
+    fn room(&self, most: usize) -> usize {
+        let config = self.shared.config.borrow().channels.get(&self.kind).cloned();
+        let held_back = self.limiter.lock().expect("no holder panics").len();
+        let due = self.shared.armed.count_due(self.kind, self.due_until(), most);
+        let waiting = most.min(due + held_back);
+        let mut throughput = self.throughput.lock().expect("no holder panics");
+        let rate = config.and_then(|it| it.throughput);
+        throughput.room(waiting, rate, self.shared.clock.elapsed())
+    }
+
     fn pause(&self) -> Duration {
         if let Openness::Nobody(pause) = self.channel.openness() {
             return pause.min(LOOK);
         }
         let next = self.shared.armed.next_due(self.kind);
         let until_due = next.map(|due_at| (due_at - self.due_until()).to_std().unwrap_or_default());
-        until_due.unwrap_or(LOOK).min(LOOK)
+        let no_room = self.throughput.lock().expect("no holder panics").pause();
+        until_due.unwrap_or(LOOK).max(no_room).min(LOOK)
     }
 
     async fn fire(&self, claims: &[Claimed], mut permits: OwnedSemaphorePermit) {

@@ -83,6 +83,11 @@ impl Limiter {
         pass
     }
 
+    /// How many were held back.
+    pub fn len(&self) -> usize {
+        self.held_back.len()
+    }
+
     /// Up to `most` of those that were held back.
     pub fn held_back(&mut self, most: usize, now: Duration) -> Vec<Claimed> {
         self.last_turn = now;
@@ -101,10 +106,11 @@ fn quota(limit: Limit) -> Option<Quota> {
 
 /// The boot-time clock as it was last looked at, in nanoseconds.
 #[derive(Debug, Clone, Default)]
-struct Ticks(Arc<AtomicU64>);
+pub struct Ticks(Arc<AtomicU64>);
 
 impl Ticks {
-    fn set(&self, now: Duration) {
+    /// Looks at it.
+    pub fn set(&self, now: Duration) {
         let nanoseconds = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         self.0.store(nanoseconds, Ordering::Relaxed);
     }

@@ -61,6 +61,8 @@ pub struct Reminder<'a> {
     pub locale: &'a str,
     /// What it is about.
     pub occurrence: &'a Occurrence,
+    /// Whether it is sent at once because the event was moved past its alarms.
+    pub moved: bool,
     /// Which attempt it is, from 1.
     pub attempt: u32,
     /// What the target asked to be given back: a JSON document.

@@ -17,10 +17,13 @@ pub mod lane;
 mod limiter;
 pub mod message;
 pub mod notice;
+pub mod recall;
 pub mod reminder;
 pub mod settle;
 pub mod settler;
+mod throughput;
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::trigger::limit::Limit;
@@ -48,21 +51,23 @@ pub struct ChannelConfig {
     pub retry: retry::Policy,
     /// Whether an attempt whose end is unknown is repeated (with the same id) or ends `in_doubt`.
     pub on_doubt: OnDoubt,
+    /// How many messages a second leave through it from each node, if that is limited.
+    pub throughput: Option<NonZeroU32>,
     /// How many messages one owner gets, if that is limited.
     pub limit: Option<Limit>,
     /// How much of an event is told.
     pub content: Detail,
 }
 
-/// How much of an event is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How much of an event is told, least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// All of it.
-    Full,
-    /// When it is and what it is called.
-    Title,
     /// When it is.
     None,
+    /// When it is and what it is called.
+    Title,
+    /// All of it.
+    Full,
 }
 
 /// What to do about an attempt whose end is unknown.

@@ -39,6 +39,7 @@ pub fn message(
         .iter()
         .find_map(|(_, event)| expand::occurrence(event, &person, trigger.place.occurrence))
         .ok_or_else(|| "the occurrence is no longer in its event".to_owned())?;
+    let content = content.min(most(&occurrence, &trigger.wish.recipient));
     let occurrence = told(occurrence, content);
     let reminder = Reminder {
         trigger: trigger.id,
@@ -51,6 +52,7 @@ pub fn message(
         zone: &zone,
         locale,
         occurrence: &occurrence,
+        moved: trigger.moved,
         attempt: trigger.attempts + 1,
         payload: trigger.payload.as_deref(),
         notes: &[],
@@ -68,6 +70,14 @@ fn reader(candidate: &Candidate, to: &str) -> Person {
             addresses: vec![to.to_owned()],
             ..person
         },
+    }
+}
+
+/// How much others may be told: of a private event (CLASS:PRIVATE, CONFIDENTIAL) when it is.
+fn most(occurrence: &Occurrence, recipient: &Recipient) -> Detail {
+    match recipient {
+        Recipient::Address(_) if occurrence.is_private => Detail::None,
+        _ => Detail::Full,
     }
 }
 

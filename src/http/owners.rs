@@ -30,7 +30,6 @@ use crate::store::Owner;
 use crate::store::Webhook;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
-use crate::trigger::preferences::Preferences;
 
 /// Bytes of the body of an owner at the most.
 const LARGEST: usize = 64 * 1024;
@@ -212,8 +211,15 @@ fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Own
         verified: body.verified,
     };
     let preferences = wanted.read(&mut flaws);
-    if body.webhook.is_none() {
-        flaws.check("/webhook".to_owned(), calls_nobody(&preferences));
+    for (channel, at, is_there) in [
+        (ChannelKind::Email, "/email", body.email.is_some()),
+        (ChannelKind::Sms, "/phone", body.phone.is_some()),
+        (ChannelKind::Webhook, "/webhook", body.webhook.is_some()),
+    ] {
+        let is_routed = preferences.routes.iter().any(|route| route.channel == channel);
+        if is_routed && !is_there {
+            flaws.check(at.to_owned(), leads_nowhere(channel));
+        }
     }
     if !flaws.0.is_empty() {
         return Err(Problem::invalid(flaws.0));
@@ -233,12 +239,13 @@ fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Own
 }
 
 /// A route to nowhere would swallow reminders.
-fn calls_nobody(preferences: &Preferences) -> Result<(), String> {
-    let mut routes = preferences.routes.iter();
-    if routes.any(|route| route.channel == ChannelKind::Webhook) {
-        return Err("a route leads here: name the `url` that is to be called".to_owned());
-    }
-    Ok(())
+fn leads_nowhere(channel: ChannelKind) -> Result<(), String> {
+    let cure = match channel {
+        ChannelKind::Email => "name the address",
+        ChannelKind::Sms => "name the number",
+        ChannelKind::Webhook => "name the `url` that is to be called",
+    };
+    Err(format!("a route leads here: {cure}"))
 }
 
 /// The address itself is not repeated: it is often a secret.

@@ -29,6 +29,7 @@ use crate::trigger::expand::GaveUp;
 use crate::trigger::expand::Outlook;
 use crate::trigger::expand::Refusal;
 use crate::trigger::expand::Why;
+use crate::trigger::preferences::Preferences;
 
 /// Search steps that all questions together may cost; some seconds at worst.
 const STEPS: u64 = 20_000_000;
@@ -416,13 +417,16 @@ fn ask<T>(steps: &mut u64, question: impl FnOnce(&mut Budget) -> T) -> T {
 }
 
 fn not_carried(carried: Option<Carried>, action: &str) -> Option<String> {
-    let Carried { by, with_display } = carried?;
-    let is_carried = match action {
-        "EMAIL" => true,
-        "DISPLAY" | "AUDIO" => with_display,
-        _ => false,
-    };
-    (!is_carried).then(|| format!("ACTION:{action} is for the person's own client, not for {by}"))
+    let Carried { by, display } = carried?;
+    let channels = Preferences::default().channels(action, display);
+    if channels.contains(&by) {
+        return None;
+    }
+    Some(if channels.is_empty() {
+        format!("ACTION:{action} is for the person's own client, not for {by}")
+    } else {
+        format!("ACTION:{action} leaves by {by} only for an owner whose `routes` say so")
+    })
 }
 
 /// The component that speaks for the event: the master, else the first override.

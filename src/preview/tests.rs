@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
+use crate::trigger::preferences::Display;
 
 const CASES: &str = include_str!("../../tests/it/cases/triggers.jsonl");
 
@@ -185,9 +186,8 @@ fn what_will_not_fire_says_why_and_when_it_would_have() {
     }
 }
 
-const fn carried(with_display: bool) -> Carried {
-    let by = ChannelKind::Email;
-    Carried { by, with_display }
+const fn carried(by: ChannelKind, display: Display) -> Carried {
+    Carried { by, display }
 }
 
 #[test]
@@ -196,13 +196,21 @@ fn a_channel_carries_email_alarms_only() {
         "u",
         &format!("DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY\n{EMAIL}\n{DISPLAY}"),
     );
-    let preview = seen(&both, |options| options.carried = Some(carried(false)));
+    let preview = seen(&both, |options| {
+        options.carried = Some(carried(ChannelKind::Email, Display::Skip))
+    });
     assert_eq!(firings(&preview).len(), 3);
     assert_eq!(whys(&preview), [(Some("2026-12-01T08:55:00Z"), "not_carried")]);
     assert!(preview.lines.iter().any(|line| line.further));
     assert_eq!(firings(&seen(&both, |options| options.limit = 4)).len(), 4);
-    let all = seen(&both, |options| options.carried = Some(carried(true)));
+    let all = seen(&both, |options| {
+        options.carried = Some(carried(ChannelKind::Email, Display::Deliver))
+    });
     assert_eq!(whys(&all), []);
+    let by_sms = seen(&both, |options| {
+        options.carried = Some(carried(ChannelKind::Sms, Display::Deliver));
+    });
+    assert_eq!(firings(&by_sms).len(), 0, "no route leads there");
 }
 
 #[test]

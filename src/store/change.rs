@@ -105,6 +105,8 @@ pub enum ChangeBody {
         uid: String,
         /// The iCalendar text of the message.
         ics: String,
+        /// By which addresses it names the owner, as far as they were known when it was read.
+        addresses: Vec<String>,
     },
     /// It is gone.
     Delete,

@@ -12,10 +12,12 @@ use crate::store::EventCopy;
 use crate::store::Owner;
 use crate::store::Record;
 use crate::store::Standalone;
+use crate::store::Withdrawn;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::NewTrigger;
 use crate::trigger::Place;
+use crate::trigger::SessionId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::limit::Limit;
@@ -117,6 +119,32 @@ pub struct FireCheck {
     pub missed: Vec<Record>,
     /// Successors that were planned and claimed at once because they are near.
     pub claimed: Vec<Claimed>,
+}
+
+/// Which triggers that wait for slots are looked at again.
+#[derive(Debug, Clone, Copy)]
+pub struct Recall {
+    /// Those that are free or held by it.
+    pub session: SessionId,
+    /// Those of it.
+    pub channel: ChannelKind,
+    /// When they are due from now on, if it was to be later.
+    pub due_at: DateTime<Utc>,
+    /// Strictly behind this slot, in order; none: behind what is free by now.
+    pub after: Option<(DateTime<Utc>, TriggerId)>,
+    /// So many slots are looked at.
+    pub limit: u32,
+}
+
+/// What waited for slots in limits, and is looked at again.
+#[derive(Debug, Clone, Default)]
+pub struct Recalled {
+    /// The claims of the session, as they were due before.
+    pub before: Vec<Withdrawn>,
+    /// The same, as they are due now.
+    pub claims: Vec<Claimed>,
+    /// Where the next page begins, while there is more.
+    pub next: Option<(DateTime<Utc>, TriggerId)>,
 }
 
 /// What one attempt came to.

@@ -12,7 +12,11 @@ use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 
+use crate::store::Claimed;
+use crate::store::Recall;
+use crate::store::Recalled;
 use crate::store::StoreError;
+use crate::store::row;
 use crate::store::row::Columns;
 use crate::store::value::Values;
 use crate::trigger::AttemptToken;
@@ -243,6 +247,43 @@ impl Allowances {
             ruling => ruling,
         }
     }
+}
+
+impl Recall {
+    /// Behind which slot it looks.
+    pub fn from(self, now: DateTime<Utc>) -> (DateTime<Utc>, TriggerId) {
+        self.after.unwrap_or((now, TriggerId([u8::MAX; 16])))
+    }
+
+    /// Of the rows of triggers that wait: which are to be due anew, and what the session is told of its own. What cannot be
+    /// read is left to whoever fires it.
+    pub fn plan<R: Values>(self, rows: &[R]) -> (Vec<TriggerId>, Recalled) {
+        let (mut found, mut recalled) = (Vec::new(), Recalled::default());
+        for row in rows {
+            let (Ok(before), Ok(claim)) = (row::withdrawn(row), row::claimed(row)) else {
+                continue;
+            };
+            found.push(claim.id);
+            if before.session == Some(self.session) {
+                let due_at = self.due_at;
+                recalled.claims.push(Claimed { due_at, ..claim });
+                recalled.before.push(before);
+            }
+        }
+        (found, recalled)
+    }
+
+    /// Where the next page of slots begins, after these.
+    pub fn next(self, slots: &[(DateTime<Utc>, TriggerId)]) -> Option<(DateTime<Utc>, TriggerId)> {
+        let last = slots.last().copied();
+        last.filter(|_| u32::try_from(slots.len()) == Ok(self.limit))
+    }
+}
+
+/// Reads when a slot is free, and whose it is.
+pub fn slot<R: Values>(row: &R) -> Result<(DateTime<Utc>, TriggerId), StoreError> {
+    let columns = Columns::new("limit_slot", "id", row);
+    Ok((columns.instant("at")?, columns.id()?))
 }
 
 /// The bounds within which slots of a limit count at an instant.

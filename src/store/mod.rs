@@ -54,6 +54,8 @@ pub use firing::FireCheck;
 pub use firing::Judge;
 pub use firing::Judgement;
 pub use firing::KeptMessage;
+pub use firing::Recall;
+pub use firing::Recalled;
 pub use firing::Settled;
 pub use firing::Settlement;
 pub use firing::Succession;
@@ -248,6 +250,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         judge: &dyn Judge,
         near: Duration,
     ) -> Result<FireCheck, StoreError>;
+
+    /// Makes triggers due that wait for slots in limits until later, free ones and those that the session holds: their
+    /// fire-checks find the slots that there are by now.
+    async fn recall(&self, recall: Recall) -> Result<Recalled, StoreError>;
 
     /// Records what attempts came to, in order and in few transactions; one poison row does not stop the others. Repeated
     /// after a lost answer it changes nothing, and says `Lost` of what has ended.

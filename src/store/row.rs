@@ -203,6 +203,7 @@ pub fn trigger<R: Values>(row: &R) -> Result<Trigger, StoreError> {
         withdrawn: columns.value("withdrawn")?,
         last_error: columns.value("last_error")?,
         payload: columns.value("payload")?,
+        moved: columns.value("moved")?,
     })
 }
 

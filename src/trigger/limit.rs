@@ -17,6 +17,17 @@ pub struct Limit {
     pub time_shift_ms: i64,
 }
 
+impl Limit {
+    /// Whether there is more room under `new` than under `old`, so that what waits may leave earlier.
+    pub fn is_wider(old: Option<Self>, new: Option<Self>) -> bool {
+        match (old, new) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(old), Some(new)) => new.amount > old.amount || new.timeframe < old.timeframe,
+        }
+    }
+}
+
 /// What becomes of a trigger over the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnLimit {

@@ -358,6 +358,8 @@ pub struct NewTrigger {
     pub expires_at: DateTime<Utc>,
     /// False only where no firing can follow: such a trigger needs no look at its event to find a successor.
     pub has_more: bool,
+    /// It is sent though it is past, since its event was moved past all its alarms.
+    pub moved: bool,
 }
 
 impl NewTrigger {
@@ -402,4 +404,6 @@ pub struct Trigger {
     pub last_error: Option<String>,
     /// What the target asked to be given back with the next attempt: a JSON document.
     pub payload: Option<String>,
+    /// It is sent though it is past, since its event was moved past all its alarms.
+    pub moved: bool,
 }

@@ -50,6 +50,20 @@ impl Lateness {
             place: firing.place,
             expires_at: self.expires_at(firing),
             has_more: firing.has_more,
+            moved: false,
+        }
+    }
+
+    /// The trigger of a firing that is past, where its event was moved at `now`: of use as if it were due now. Nothing
+    /// follows it, since its series has gone on without it.
+    pub fn notice(&self, wish: &Wish, firing: &Firing, now: DateTime<Utc>) -> NewTrigger {
+        let useful = firing.ends_at.max(now + USEFUL_FOR);
+        NewTrigger {
+            wish: wish.clone(),
+            place: firing.place,
+            expires_at: useful.min(now + TimeDelta::from_std(self.most).unwrap_or(TimeDelta::MAX)),
+            has_more: false,
+            moved: true,
         }
     }
 }

@@ -163,14 +163,14 @@ class Event:
         return found
 
     def moved(self, component, named, slot):
-        """The start of an instance: as far from its slot as the THISANDFUTURE override is from the slot that it names."""
+        """The start of an instance: as far from its slot as the THISANDFUTURE override is from the slot that it names, in
+        wall time. An override in UTC names no wall clock: the series keeps its own."""
         if named is None:
             return slot.start
         own = self.moment(text.time_of(component.first("DTSTART")))
-        return Moment(self.shown(slot.start, own.zone) + (own.local - self.shown(named, own.zone)), own.zone)
-
-    def shown(self, moment, zone):
-        return moment.local if moment.zone == zone else wall(zone, moment.instant)
+        if own.zone == text.UTC:
+            own = Moment(wall(named.zone, own.instant), named.zone)
+        return Moment(slot.start.local + (own.local - named.local), own.zone)
 
     def absolute(self):
         """An absolute trigger fires once, whatever the recurrence; a copy of it in an override is the same one."""

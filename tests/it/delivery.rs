@@ -361,6 +361,126 @@ async fn deleting_and_sending_the_same_event_again_does_not_remind_twice() {
     );
 }
 
+/// An event that starts then, with e-mail alarms at these distances.
+fn with_alarms(start: &str, triggers: &[&str]) -> String {
+    let text = event("e", &format!("DTSTART:{start}\nDURATION:PT1H"));
+    let (before, rest) = text.split_once("BEGIN:VALARM").expect("an alarm");
+    let (_, end) = rest.split_once("END:VALARM\r\n").expect("an alarm");
+    let alarm = |trigger: &&str| {
+        format!(
+            "BEGIN:VALARM\r\nACTION:EMAIL\r\nTRIGGER:{trigger}\r\nSUMMARY:x\r\nDESCRIPTION:x\r\nEND:VALARM\r\n"
+        )
+    };
+    let alarms: String = triggers.iter().map(alarm).collect();
+    format!("{before}{alarms}{end}")
+}
+
+#[tokio::test]
+async fn who_waits_for_an_event_that_is_moved_past_its_alarms_is_told_once_and_at_once() {
+    let mut scene = Scene::new().await;
+    let alarms = ["-P1D", "-PT1H"];
+    scene
+        .hand
+        .change("e", "anna", with_alarms("20261205T090000Z", &alarms))
+        .await;
+    let moved = with_alarms("20261201T081000Z", &alarms);
+    let answer = scene.hand.change("e", "anna", moved.clone()).await;
+    assert_eq!(answer.planned, 1, "one for both alarms");
+    // What is written again, or otherwise, before or after it left, moves nothing.
+    let renamed = moved.replace("SUMMARY:Tea", "SUMMARY:Coffee");
+    assert_eq!(scene.hand.change("e", "anna", renamed.clone()).await.planned, 0);
+    scene.hand.advance(TimeDelta::minutes(1)).await;
+    assert_eq!(scene.hand.change("e", "anna", moved).await.planned, 0);
+    scene.hand.advance(TimeDelta::days(5)).await;
+
+    let past = ("30 08:10".to_owned(), Outcome::Suppressed, Reason::Past);
+    assert_eq!(scene.outcomes().await, [past, sent("01 07:10")]);
+    let outbox = scene
+        .hand
+        .store()
+        .outbox(None, None, 9)
+        .await
+        .expect("it is read");
+    let text = &outbox[0].message.text;
+    assert!(
+        text.starts_with("Moved: Starts in 10 minutes: Coffee\n"),
+        "{text}"
+    );
+    assert!(!text.contains("late"), "{text}");
+}
+
+#[tokio::test]
+async fn an_event_that_is_moved_and_has_an_alarm_to_come_needs_no_notice() {
+    let mut scene = Scene::new().await;
+    let alarms = ["-P1D", "-PT5M"];
+    scene
+        .hand
+        .change("e", "anna", with_alarms("20261205T090000Z", &alarms))
+        .await;
+    scene
+        .hand
+        .change("e", "anna", with_alarms("20261201T081000Z", &alarms))
+        .await;
+    scene.hand.advance(TimeDelta::days(5)).await;
+
+    let past = ("30 08:10".to_owned(), Outcome::Suppressed, Reason::Past);
+    assert_eq!(scene.outcomes().await, [past, sent("01 08:05")]);
+}
+
+#[tokio::test]
+async fn what_is_created_begun_or_given_another_alarm_is_not_moved() {
+    let mut scene = Scene::new().await;
+    let started = with_alarms("20261201T075500Z", &["-PT1H"]);
+    let soon = with_alarms("20261201T083000Z", &["-PT1H"]);
+    // An import of what is past, a move to what has begun, and an alarm that is moved while its event stays.
+    scene
+        .hand
+        .change("new", "anna", soon.replace("UID:e", "UID:new"))
+        .await;
+    scene
+        .hand
+        .change("e", "anna", with_alarms("20261205T090000Z", &["-PT1H"]))
+        .await;
+    scene.hand.change("e", "anna", started).await;
+    let uid = |text: String| {
+        text.replace("UID:e", "UID:alarm")
+            .replace("ACTION:", "UID:a1\r\nACTION:")
+    };
+    scene
+        .hand
+        .change("alarm", "anna", uid(with_alarms("20261201T083000Z", &["-PT5M"])))
+        .await;
+    scene.hand.change("alarm", "anna", uid(soon)).await;
+    scene.hand.advance(TimeDelta::days(5)).await;
+
+    let past = |at: &str| (at.to_owned(), Outcome::Suppressed, Reason::Past);
+    assert_eq!(
+        scene.outcomes().await,
+        [past("01 07:30"), past("01 06:55"), past("01 07:30")]
+    );
+}
+
+#[tokio::test]
+async fn an_instance_that_is_moved_is_told_of_and_its_series_goes_on() {
+    let mut scene = Scene::new().await;
+    let series = with_alarms("20261202T090000Z", &["-PT1H"])
+        .replace("DURATION:", "RRULE:FREQ=DAILY;COUNT=3\r\nDURATION:");
+    scene.hand.change("e", "anna", series.clone()).await;
+    let (component, _) = series.split_once("END:VCALENDAR").expect("it ends");
+    let (_, component) = component.split_once("BEGIN:VEVENT").expect("it begins");
+    let moved = component
+        .replace("RRULE:FREQ=DAILY;COUNT=3", "RECURRENCE-ID:20261202T090000Z")
+        .replace("DTSTART:20261202T090000Z", "DTSTART:20261201T082000Z");
+    let text = series.replace("END:VCALENDAR", &format!("BEGIN:VEVENT{moved}END:VCALENDAR"));
+    scene.hand.change("e", "anna", text).await;
+    scene.hand.advance(TimeDelta::days(5)).await;
+
+    assert_eq!(
+        scene.outcomes().await,
+        [sent("01 07:20"), sent("03 08:00"), sent("04 08:00")]
+    );
+}
+
 #[tokio::test]
 async fn l03_what_is_past_when_it_is_asked_for_is_recorded_and_not_sent() {
     let mut scene = Scene::new().await;

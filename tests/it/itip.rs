@@ -22,7 +22,7 @@ fn text(method: &str, sequence: u32, day: u32, lines: &str) -> String {
     };
     let text = format!(
         "BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//Example//Tests//EN\n{method}BEGIN:VEVENT\nUID:{UID}\n\
-         SEQUENCE:{sequence}\nDTSTAMP:202611{day:02}T120000Z\n{lines}\nEND:VEVENT\nEND:VCALENDAR\n"
+         SEQUENCE:{sequence}\nDTSTAMP:202511{day:02}T120000Z\n{lines}\nEND:VEVENT\nEND:VCALENDAR\n"
     );
     text.replace('\n', "\r\n")
 }
@@ -55,6 +55,14 @@ async fn it_is_moved_and_answered(node: &Node) {
     let expect = async |text, result, next| expect_of(node, text, result, next).await;
     let attendee = "ATTENDEE;PARTSTAT=ACCEPTED:mailto:anna@example.org";
     let own = text("", 0, 1, &format!("{WEEK}\n{attendee}\n{ALARM}"));
+    let from_ahead = text("REPLY", 0, 1, attendee).replace("DTSTAMP:2025", "DTSTAMP:2099");
+    let answer = node.put(PATH, "text/calendar", from_ahead).await;
+    assert_eq!(answer.status, 422);
+    let problem = answer.body.to_string();
+    assert!(
+        problem.contains("DTSTAMP 20991101T120000Z lies in the future"),
+        "{problem}"
+    );
     expect(own, "applied", json!("2030-06-03T06:45:00Z")).await;
 
     let theirs = ALARM.replace("mine", "theirs").replace("PT15M", "PT2H");

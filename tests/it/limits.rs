@@ -3,7 +3,9 @@
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
+use rustix::process::Signal;
 
+use crate::harness::api::SOURCE;
 use crate::harness::calendar::Calendar;
 use crate::harness::node::Home;
 use crate::harness::sink::Mail;
@@ -117,4 +119,92 @@ async fn nodes_keep_the_limit_of_an_owner_together_through_a_crash() {
     let history = scene.nodes[0].certain_history_of(11).await;
     assert!(history.iter().all(|row| row["outcome"] == "sent"), "{history:?}");
     assert_eq!(scene.sink.log().mails.len(), 11, "each once");
+}
+
+#[tokio::test]
+async fn a_limit_that_is_raised_or_lifted_by_a_reload_frees_what_waits() {
+    let limited = |amount: u32| format!("[channels.email.limit]\namount = {amount}\ntimeframe = \"1h\"\n");
+    let sink = Sink::start().await;
+    let node = Home::new()
+        .with_file(&limited(2))
+        .with_relay(sink.port)
+        .start_with_owner()
+        .await;
+    let due = whole_second_in(3);
+    for number in 0..8 {
+        node.put_event(&format!("e{number}"), &event(number, due))
+            .await
+            .ok();
+    }
+    node.certain_history_of(2).await;
+
+    for (file, sent) in [(limited(5), 5), (String::new(), 8)] {
+        std::fs::write(node.home.config_file(), file).expect("the folder is ours");
+        node.signal(Signal::HUP);
+        sink.mails(sent).await;
+        node.certain_history_of(sent).await;
+        assert_eq!(sink.log().mails.len(), sent);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_is_lifted_before_a_start_frees_what_waits() {
+    let sink = Sink::start().await;
+    let one = "[channels.email.limit]\namount = 1\ntimeframe = \"1h\"\n";
+    let mut node = Home::new()
+        .with_file(one)
+        .with_relay(sink.port)
+        .start_with_owner()
+        .await;
+    let due = whole_second_in(3);
+    for number in 0..3 {
+        node.put_event(&format!("e{number}"), &event(number, due))
+            .await
+            .ok();
+    }
+    node.certain_history_of(1).await;
+    node.terminate().await;
+    std::fs::write(node.home.config_file(), "").expect("the folder is ours");
+
+    node.start_again().await;
+
+    sink.mails(3).await;
+}
+
+#[tokio::test]
+async fn f28_a_channel_keeps_its_throughput_and_a_flood_for_one_owner_delays_nobody() {
+    let sink = Sink::start().await;
+    let node = Home::new()
+        .with("CHANNELS__EMAIL__THROUGHPUT", "10")
+        .with_relay(sink.port)
+        .start_with_owner()
+        .await;
+    let bert = r#"{"email": "bert@example.org", "time_zone": "UTC", "locale": "en"}"#;
+    let json = "application/json";
+    node.put("/v1/owners/bert", json, bert.to_owned()).await.ok();
+    let due = whole_second_in(6);
+    for number in 0..50 {
+        node.put_event(&format!("e{number}"), &event(number, due))
+            .await
+            .ok();
+    }
+    for number in 50..53 {
+        let path = format!("/v1/sources/{SOURCE}/events/e{number}?owner=bert");
+        node.put(&path, "text/calendar", event(number, due).text())
+            .await
+            .ok();
+    }
+
+    let mails = sink.mails(53).await;
+
+    let mut instants: Vec<_> = mails.iter().map(|mail| mail.at).collect();
+    instants.sort_unstable();
+    let whole = instants[52] - instants[0];
+    assert!(whole > TimeDelta::milliseconds(4_500), "{whole}");
+    let for_bert = mails
+        .iter()
+        .filter(|mail| mail.recipients.iter().any(|to| to.contains("bert")));
+    let last = for_bert.map(|mail| mail.at).max().expect("they came");
+    let waited = last - due;
+    assert!(waited < TimeDelta::seconds(3), "{waited}");
 }

@@ -143,6 +143,31 @@ async fn a_reload_with_a_bad_file_keeps_what_was() {
 }
 
 #[tokio::test]
+async fn a_time_shift_is_in_force_after_a_reload_also_for_what_is_held_already() {
+    let sink = Sink::start().await;
+    let node = Home::new()
+        .with_file("")
+        .with_relay(sink.port)
+        .start_with_owner()
+        .await;
+    let due = whole_second_in(60);
+    let event = Calendar::far_away("budget@example.org").alarm_at(due);
+    node.put_event("budget", &event).await.ok();
+    node.trigger_in_state("budget", "claimed").await;
+
+    let file = "[channels.email]\ntime_shift = \"59s\"\n";
+    std::fs::write(node.home.config_file(), file).expect("the folder is ours");
+    node.signal(Signal::HUP);
+
+    let early = due - sink.mails(1).await[0].at;
+    assert!(early > chrono::TimeDelta::seconds(20), "{early}");
+    assert!(
+        early <= chrono::TimeDelta::seconds(59),
+        "never by more than the shift: {early}"
+    );
+}
+
+#[tokio::test]
 async fn a_reload_plans_again_by_the_policies_that_are_in_force_last() {
     const DELIVER: &str = "[policies]\ndisplay = \"deliver\"\n";
     const SKIP: &str = "[policies]\ndisplay = \"skip\"\n";

@@ -59,6 +59,38 @@ async fn others_are_written_to_in_their_own_zone_and_language_where_they_are_kno
 }
 
 #[tokio::test]
+async fn others_hear_of_a_private_event_only_when_it_is() {
+    let sink = Sink::start().await;
+    let home = Home::new().with_relay(sink.port);
+    let node = home.with("POLICIES__RECIPIENTS", "any").start_with_owner().await;
+    let trigger = format!(
+        "TRIGGER;VALUE=DATE-TIME:{}",
+        crate::harness::calendar::stamp(whole_second_in(3))
+    );
+    let event = Calendar::far_away("doctor@example.org")
+        .named("Dentist")
+        .with("CLASS:PRIVATE")
+        .with("LOCATION:Hill Road 5")
+        .alarm(&(trigger + &naming(&["stranger@example.com", ADDRESS])));
+
+    node.put_event("doctor", &event).await.ok();
+
+    let mails = sink.mails(2).await;
+    let (own, others) = (to(&mails, ADDRESS), to(&mails, "stranger@example.com"));
+    assert!(
+        own.raw.contains("Dentist") && own.raw.contains("Hill Road"),
+        "{}",
+        own.raw
+    );
+    assert!(others.raw.contains("09:00"), "{}", others.raw);
+    assert!(
+        !others.raw.contains("Dentist") && !others.raw.contains("Hill Road"),
+        "{}",
+        others.raw
+    );
+}
+
+#[tokio::test]
 async fn p02_p03_a_recipient_who_is_refused_stops_nobody_else() {
     let sink = Sink::start().await;
     let home = Home::new().with_relay(sink.port);

@@ -474,6 +474,7 @@ pub fn new(uid: &str, minutes: i64) -> NewTrigger {
         place: place(minutes),
         expires_at: minute(minutes + 720),
         has_more: true,
+        moved: false,
     }
 }
 
@@ -583,6 +584,7 @@ pub fn going_on(verdict: Verdict, after: i64) -> impl Judge {
                     place,
                     expires_at: place.trigger_at + TimeDelta::hours(12),
                     has_more: true,
+                    moved: false,
                 }),
                 missed: None,
             }),

@@ -243,6 +243,14 @@ impl Reader<'_> {
         if component.start.is_none() && !component.is_task && component.off.is_none() {
             return Err("no DTSTART: an event without a start has no alarms".to_owned());
         }
+        let floating = Zone::utc();
+        if let (Some(start), End::At(end)) = (&component.start, &component.end)
+            && end.instant(&floating) < start.instant(&floating)
+        {
+            let end = if component.is_task { "DUE" } else { "DTEND" };
+            let text = format!("{end} lies before DTSTART: it ends when it starts");
+            self.reading.warn(self.kind, component.line, &text);
+        }
         let dates = component.rdates.len() + component.exdates.len();
         if dates > MOST_DATES {
             return Err(format!("{dates} RDATEs and EXDATEs are more than {MOST_DATES}"));

@@ -81,6 +81,11 @@ impl Property {
         })
     }
 
+    /// VALUE=DATE-TIME.
+    pub(super) fn says_date_time(&self) -> bool {
+        self.head.to_ascii_uppercase().contains("VALUE=DATE-TIME")
+    }
+
     /// The value as text, its escapes undone.
     pub(super) fn text(&self) -> String {
         let parts: Vec<&str> = self

@@ -206,11 +206,28 @@ fn a_huge_repeat_leaves_its_alarm_out() {
 
 #[test]
 fn an_undeclared_absolute_trigger_is_understood() {
-    let (calendar, _) = alarm(&["ACTION:EMAIL", "TRIGGER:19970101T050000Z"]);
-    assert!(matches!(
-        only(&calendar).alarms[0].trigger,
-        AlarmTrigger::Absolute(_)
-    ));
+    for (line, warnings) in [
+        ("TRIGGER;VALUE=DATE-TIME:19970101T050000Z", 0),
+        ("TRIGGER:19970101T050000Z", 1),
+        ("TRIGGER;VALUE=DATE:19970101", 1),
+        ("TRIGGER;VALUE=DATE-TIME:19970101T050000Z,19970102T050000Z", 1),
+    ] {
+        let (calendar, _) = alarm(&["ACTION:EMAIL", "SUMMARY:s", "DESCRIPTION:d", line]);
+        let trigger = &only(&calendar).alarms[0].trigger;
+        assert!(matches!(trigger, AlarmTrigger::Absolute(_)), "{line}");
+        let about = calendar.warnings.iter().filter(|it| it.contains("TRIGGER `1997"));
+        assert_eq!(about.count(), warnings, "{line}: {:?}", calendar.warnings);
+    }
+}
+
+#[test]
+fn an_end_before_the_start_is_the_start_and_said() {
+    let event = vevent(&["UID:u", "DTSTART:20261201T090000Z", "DTEND:20261201T080000Z"]);
+    let warnings = calendar(&event).warnings;
+    assert!(
+        warnings.iter().any(|it| it.contains("DTEND lies before DTSTART")),
+        "{warnings:?}"
+    );
 }
 
 #[test]

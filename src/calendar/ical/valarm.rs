@@ -246,9 +246,19 @@ fn attendees(source: &Source<'_>, reading: &mut Reading) -> Vec<String> {
 fn read_trigger(property: &Property, reading: &mut Reading) -> Result<AlarmTrigger, String> {
     if property.raw.starts_with(|first: char| first.is_ascii_digit())
         && let Some(time) = property.as_time()
-        && let Some(Ok(time)) = component::times(&time, reading).into_iter().next()
+        && let Some(Ok(first)) = component::times(&time, reading).into_iter().next()
     {
-        return Ok(AlarmTrigger::Absolute(time.start));
+        let lenient = if property.raw.contains(',') {
+            Some("has several times: the first is meant")
+        } else {
+            (!property.says_date_time() || first.start.is_date)
+                .then_some("is no DATE-TIME with VALUE=DATE-TIME")
+        };
+        if let Some(what) = lenient {
+            let text = format!("TRIGGER `{}` {what}", property.raw);
+            reading.warn("VALARM", property.line, &text);
+        }
+        return Ok(AlarmTrigger::Absolute(first.start));
     }
     let (span, is_lenient) = Span::parse(&property.raw).map_err(|reason| format!("TRIGGER: {reason}"))?;
     if is_lenient {

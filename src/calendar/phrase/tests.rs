@@ -1,4 +1,5 @@
 use chrono::DateTime;
+use chrono::Datelike;
 use chrono::NaiveDate;
 use chrono::NaiveDateTime;
 use chrono::TimeDelta;
@@ -348,6 +349,28 @@ fn delays_are_lengths_of_time() {
         let refusal = delay(text).expect_err(text).to_string();
         assert!(refusal.contains(words), "{text}: {refusal}");
     }
+}
+
+#[test]
+fn at_the_ends_of_time_phrases_are_refused_or_understood() {
+    let berlin = zone("Europe/Berlin");
+    for now in [
+        DateTime::<Utc>::MIN_UTC,
+        DateTime::<Utc>::MAX_UTC,
+        at("9988-12-31T23:30:00Z"),
+    ] {
+        for (phrase, _) in OPEN {
+            if let Ok(meaning) = read(phrase, now, &berlin) {
+                let years = meaning.all().into_iter().map(|at| at.year());
+                assert!(
+                    years.into_iter().all(|year| (1..=9988).contains(&year)),
+                    "{phrase} at {now}"
+                );
+            }
+        }
+    }
+    let refusal = read("in 2 hours", at("9988-12-31T23:30:00Z"), &berlin).expect_err("it is in 9989");
+    assert_eq!(refusal, PhraseError::TooFar("in 2 hours".to_owned()));
 }
 
 /// Words of phrases, and some that mean nothing.

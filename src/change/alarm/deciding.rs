@@ -237,6 +237,7 @@ impl AlarmEditing {
             place: Place::at(alarm.fire_at),
             expires_at,
             has_more: firings.is_some(),
+            moved: false,
         })
     }
 }

@@ -19,6 +19,8 @@ struct Document<'a> {
     id: &'a str,
     timestamp: String,
     scheduled_for: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    moved: bool,
     attempt: u32,
     owner: &'a str,
     event: Event<'a>,
@@ -69,6 +71,7 @@ pub(super) fn document(reminder: &Reminder<'_>) -> String {
         id: &facts.trigger_id,
         timestamp: instant(reminder.now),
         scheduled_for: instant(reminder.trigger_at),
+        moved: reminder.moved,
         attempt: reminder.attempt,
         owner: &reminder.owner.0,
         event: Event {
@@ -135,6 +138,7 @@ mod tests {
             zone: &zone("Europe/Berlin"),
             locale: "en",
             occurrence,
+            moved: false,
             attempt: 2,
             payload,
             notes: &[],

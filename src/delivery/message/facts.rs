@@ -37,6 +37,8 @@ pub(super) struct Facts {
     /// Whether others must not read it over somebody's shoulder.
     pub(super) is_private: bool,
     pub(super) relative: Relative,
+    /// Whether it was moved past its alarms.
+    pub(super) moved: bool,
     /// In the recipient's zone.
     pub(super) when: Range,
     /// In the event's own zone, where that differs.
@@ -67,6 +69,7 @@ impl Facts {
             is_task: occurrence.is_task,
             is_private: occurrence.is_private,
             relative: relative(reminder),
+            moved: reminder.moved,
             when: Range::of(&occurrence.when, zone),
             event_when: event_range(occurrence, zone),
             location: line(&occurrence.location),
@@ -84,7 +87,7 @@ impl Facts {
             description_is_cut: shown.len() < description.len(),
             description: shown.to_owned(),
             notes: reminder.notes.iter().map(|note| line(note)).collect(),
-            due: (reminder.now - reminder.trigger_at > LATE_AFTER)
+            due: (!reminder.moved && reminder.now - reminder.trigger_at > LATE_AFTER)
                 .then(|| Moment::at(zone.to_local(reminder.trigger_at))),
             trigger_id: reminder.trigger.to_string(),
         }
@@ -120,6 +123,7 @@ impl Facts {
             is_task,
             is_private: false,
             relative,
+            moved: true,
             event_when: Some(when.clone()),
             when,
             location: text(),

@@ -127,6 +127,7 @@ fn reminder<'a>(occurrence: &'a Occurrence, sending: &'a Sending, locale: &'a st
         zone: &ZONE,
         locale,
         occurrence,
+        moved: false,
         attempt: 1,
         payload: None,
         notes: &sending.notes,

@@ -45,7 +45,7 @@ impl TextForm {
         let line = Line {
             words,
             is_plain: self.is_plain,
-            relative: teller.relative(&facts.relative, facts.is_task, facts.when.is_timed())?,
+            relative: teller.how_far(facts)?,
             when: teller.when(&facts.when, facts.is_task, "date-short")?,
         };
         let whole = line.write(&title, place)?;

@@ -57,7 +57,7 @@ impl Wording {
             "" => words.say("no-title")?,
             title => title.to_owned(),
         };
-        let relative = teller.relative(&facts.relative, facts.is_task, facts.when.is_timed())?;
+        let relative = teller.how_far(facts)?;
         let isolated = words.direction.isolated(&title);
         let when = teller.when(&facts.when, facts.is_task, "date-short")?;
         let headline = fluent_args!["relative" => &*relative, "title" => &*isolated];
@@ -148,13 +148,17 @@ impl Teller<'_> {
         self.words.say_with("late", &args)
     }
 
-    /// starts in 15 minutes
-    pub(super) fn relative(
-        &self,
-        relative: &Relative,
-        is_task: bool,
-        is_timed: bool,
-    ) -> Result<String, RenderError> {
+    /// Starts in 15 minutes; and that it was moved, where that is why it is said now.
+    pub(super) fn how_far(&self, facts: &Facts) -> Result<String, RenderError> {
+        let relative = self.relative(&facts.relative, facts.is_task, facts.when.is_timed())?;
+        if !facts.moved {
+            return Ok(relative);
+        }
+        self.words
+            .say_with("moved", &fluent_args!["relative" => relative])
+    }
+
+    fn relative(&self, relative: &Relative, is_task: bool, is_timed: bool) -> Result<String, RenderError> {
         let message = message_of(relative, is_task, is_timed);
         let args = match self.distance(&relative.parts)? {
             Some(distance) => fluent_args!["distance" => distance],

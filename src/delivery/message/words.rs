@@ -17,9 +17,10 @@ const TIME: &[&str] = &["hour", "hh", "hour12", "minute", "half"];
 const DISTANCE: &[&str] = &["distance"];
 
 /// Every message we say, and what it is given.
-pub(super) const MESSAGES: [(&str, &[&str]); 48] = [
+pub(super) const MESSAGES: [(&str, &[&str]); 49] = [
     ("subject", &["title", "when"]),
     ("headline", &["relative", "title"]),
+    ("moved", &["relative"]),
     ("line", &["label", "value"]),
     ("text-message", &["headline", "when"]),
     ("text-message-where", &["text", "where"]),

@@ -133,7 +133,7 @@ impl Following {
     fn after(&self, stored: Option<&EventCopy>, change: &Change) -> EventCopy {
         let at = change.at.clone();
         match &change.body {
-            ChangeBody::Put { uid, ics } | ChangeBody::Message { uid, ics } => EventCopy {
+            ChangeBody::Put { uid, ics } | ChangeBody::Message { uid, ics, .. } => EventCopy {
                 at,
                 uid: uid.clone(),
                 version: change.version.clone(),

@@ -186,13 +186,14 @@ pub async fn insert_triggers(
     let rows = sqlx::query(
         "-- insert_triggers
          INSERT INTO alarm_trigger (id, owner, event_uid, identity, channel, recipient,
-             trigger_at, occurrence, repeat, due_at, expires_at, has_more, state)
+             trigger_at, occurrence, repeat, due_at, expires_at, has_more, moved, state)
          SELECT j.id, j.owner, j.event_uid, j.identity, j.channel, j.recipient,
-             j.trigger_at, j.occurrence, j.repeat, j.trigger_at, j.expires_at, j.has_more, 'planned'
+             j.trigger_at, j.occurrence, j.repeat, j.trigger_at, j.expires_at, j.has_more, j.moved,
+             'planned'
          FROM unnest($1::bytea[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
-             $8::timestamptz[], $9::bigint[], $10::timestamptz[], $11::boolean[])
+             $8::timestamptz[], $9::bigint[], $10::timestamptz[], $11::boolean[], $12::boolean[])
              AS j (id, owner, event_uid, identity, channel, recipient, trigger_at, occurrence, repeat,
-                 expires_at, has_more)
+                 expires_at, has_more, moved)
          WHERE NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.id = j.id AND d.rank >= 2)
          ORDER BY j.id
          ON CONFLICT (id) DO NOTHING
@@ -209,6 +210,7 @@ pub async fn insert_triggers(
     .bind(places.repeat)
     .bind(triggers.iter().map(|trigger| cut(trigger.expires_at)).collect::<Vec<_>>())
     .bind(triggers.iter().map(|trigger| trigger.has_more).collect::<Vec<_>>())
+    .bind(triggers.iter().map(|trigger| trigger.moved).collect::<Vec<_>>())
     .fetch_all(conn)
     .await?;
     rows.iter()

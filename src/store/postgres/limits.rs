@@ -7,7 +7,10 @@ use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 
+use crate::store::Recall;
+use crate::store::Recalled;
 use crate::store::StoreError;
 use crate::store::limit;
 use crate::store::limit::Allowance;
@@ -18,6 +21,7 @@ use crate::store::limit::Own;
 use crate::store::limit::Slot;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::columns::ids;
+use crate::store::row::all;
 use crate::store::row::instants;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
@@ -185,4 +189,69 @@ pub async fn give_back(
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Makes due what waits for slots.
+pub async fn recall(
+    conn: &mut PgConnection,
+    recall: Recall,
+    now: DateTime<Utc>,
+) -> Result<Recalled, StoreError> {
+    let slots = waiting(conn, recall.from(now), recall.limit).await?;
+    let rows = held_back(conn, recall, &slots).await?;
+    let (found, mut recalled) = recall.plan(&rows);
+    recalled.next = recall.next(&slots);
+    let done = sqlx::query(
+        "-- recall
+         UPDATE alarm_trigger SET due_at = $2
+         WHERE id = ANY($1) AND (state = 'planned' OR (state = 'claimed' AND session = $3))",
+    )
+    .bind(ids(&found))
+    .bind(cut(recall.due_at))
+    .bind(recall.session.0)
+    .execute(conn)
+    .await?;
+    all(done.rows_affected(), found.len(), "recall")?;
+    Ok(recalled)
+}
+
+/// One page of slots.
+async fn waiting(
+    conn: &mut PgConnection,
+    (at, id): (DateTime<Utc>, TriggerId),
+    limit: u32,
+) -> Result<Vec<(DateTime<Utc>, TriggerId)>, StoreError> {
+    let rows = sqlx::query(
+        "-- recall: slots
+         SELECT id, at FROM limit_slot WHERE (at, id) > ($1, $2) ORDER BY at, id LIMIT $3",
+    )
+    .bind(cut(at))
+    .bind(id.0.to_vec())
+    .bind(i64::from(limit))
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(limit::slot).collect()
+}
+
+/// The triggers that wait for these slots, as far as they are to be recalled; locked.
+async fn held_back(
+    conn: &mut PgConnection,
+    recall: Recall,
+    slots: &[(DateTime<Utc>, TriggerId)],
+) -> Result<Vec<PgRow>, StoreError> {
+    let rows = sqlx::query(
+        "-- recall: triggers
+         SELECT t.id, t.owner, t.channel, t.due_at, t.session, t.generation
+         FROM limit_slot AS s JOIN alarm_trigger AS t ON t.id = s.id
+         WHERE s.id = ANY($1) AND t.id = ANY($1) AND s.state = 'waiting' AND s.channel = $2 AND t.due_at > $3
+           AND (t.state = 'planned' OR (t.state = 'claimed' AND t.session = $4))
+         ORDER BY t.id FOR UPDATE OF t",
+    )
+    .bind(ids(slots.iter().map(|(_, id)| id)))
+    .bind(recall.channel.as_str())
+    .bind(cut(recall.due_at))
+    .bind(recall.session.0)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
 }

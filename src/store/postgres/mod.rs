@@ -76,6 +76,8 @@ use crate::store::Notice;
 use crate::store::OutboxEntry;
 use crate::store::Owner;
 use crate::store::PlanMark;
+use crate::store::Recall;
+use crate::store::Recalled;
 use crate::store::Replaced;
 use crate::store::Report;
 use crate::store::RescueRules;
@@ -394,6 +396,10 @@ impl Store for PostgresStore {
     }
 
     /// A batch that names a trigger twice is cut there, since the second settlement must see the first.
+    async fn recall(&self, recall: Recall) -> Result<Recalled, StoreError> {
+        in_transaction!(self, |tx, now| limits::recall(tx, recall, now))
+    }
+
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
         let mut settled = Vec::with_capacity(settlements.len());
         let mut rest = settlements;

@@ -174,7 +174,7 @@ async fn apply(
         return Err(group::again(complaint));
     }
     match &change.body {
-        ChangeBody::Put { uid, ics } | ChangeBody::Message { uid, ics } => {
+        ChangeBody::Put { uid, ics } | ChangeBody::Message { uid, ics, .. } => {
             put(conn, &change, (uid, ics), now).await?;
         }
         ChangeBody::Delete => bury(conn, &change, now).await?,

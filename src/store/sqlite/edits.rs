@@ -195,9 +195,10 @@ pub async fn insert_triggers(
     let rows = sqlx::query(
         "-- insert_triggers
          INSERT INTO alarm_trigger (id, owner, event_uid, identity, channel, recipient,
-             trigger_at, occurrence, repeat, due_at, expires_at, has_more, state)
+             trigger_at, occurrence, repeat, due_at, expires_at, has_more, moved, state)
          SELECT unhex(j.value ->> 0), j.value ->> 1, j.value ->> 2, j.value ->> 3, j.value ->> 4, j.value ->> 5,
-             j.value ->> 6, j.value ->> 7, j.value ->> 8, j.value ->> 6, j.value ->> 9, j.value ->> 10, 'planned'
+             j.value ->> 6, j.value ->> 7, j.value ->> 8, j.value ->> 6, j.value ->> 9, j.value ->> 10,
+             j.value ->> 11, 'planned'
          FROM json_each(?1) AS j
          WHERE NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.id = unhex(j.value ->> 0) AND d.rank >= 2)
          ON CONFLICT (id) DO NOTHING
@@ -224,6 +225,7 @@ fn listed_trigger(trigger: &NewTrigger) -> impl serde::Serialize + use<> {
         trigger.place.repeat,
         millis(trigger.expires_at),
         i64::from(trigger.has_more),
+        i64::from(trigger.moved),
     )
 }
 

@@ -7,7 +7,10 @@ use chrono::DateTime;
 use chrono::Utc;
 use sqlx::Row;
 use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
 
+use crate::store::Recall;
+use crate::store::Recalled;
 use crate::store::StoreError;
 use crate::store::limit;
 use crate::store::limit::Allowance;
@@ -17,6 +20,7 @@ use crate::store::limit::Latest;
 use crate::store::limit::Own;
 use crate::store::limit::Slot;
 use crate::store::row::Columns;
+use crate::store::row::all;
 use crate::store::row::instants;
 use crate::store::row::list;
 use crate::store::row::millis;
@@ -197,4 +201,73 @@ pub async fn give_back(
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Makes due what waits for slots.
+pub async fn recall(
+    conn: &mut SqliteConnection,
+    recall: Recall,
+    now: DateTime<Utc>,
+) -> Result<Recalled, StoreError> {
+    let slots = waiting(conn, recall.from(now), recall.limit).await?;
+    let rows = held_back(conn, recall, &slots).await?;
+    let (found, mut recalled) = recall.plan(&rows);
+    recalled.next = recall.next(&slots);
+    let names: Vec<String> = found.iter().map(TriggerId::to_string).collect();
+    let done = sqlx::query(
+        "-- recall
+         UPDATE alarm_trigger SET due_at = ?2
+         WHERE id IN (SELECT unhex(value) FROM json_each(?1))
+           AND (state = 'planned' OR (state = 'claimed' AND session = ?3))",
+    )
+    .bind(list(&names))
+    .bind(millis(recall.due_at))
+    .bind(recall.session.0)
+    .execute(conn)
+    .await?;
+    all(done.rows_affected(), found.len(), "recall")?;
+    Ok(recalled)
+}
+
+/// One page of slots.
+async fn waiting(
+    conn: &mut SqliteConnection,
+    (at, id): (DateTime<Utc>, TriggerId),
+    limit: u32,
+) -> Result<Vec<(DateTime<Utc>, TriggerId)>, StoreError> {
+    let rows = sqlx::query(
+        "-- recall: slots
+         SELECT id, at FROM limit_slot WHERE (at, id) > (?1, ?2) ORDER BY at, id LIMIT ?3",
+    )
+    .bind(millis(at))
+    .bind(id.0.to_vec())
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(limit::slot).collect()
+}
+
+/// The triggers that wait for these slots, as far as they are to be recalled.
+async fn held_back(
+    conn: &mut SqliteConnection,
+    recall: Recall,
+    slots: &[(DateTime<Utc>, TriggerId)],
+) -> Result<Vec<SqliteRow>, StoreError> {
+    let names: Vec<String> = slots.iter().map(|(_, id)| id.to_string()).collect();
+    let rows = sqlx::query(
+        "-- recall: triggers
+         SELECT t.id, t.owner, t.channel, t.due_at, t.session, t.generation
+         FROM json_each(?1) AS j
+         CROSS JOIN limit_slot AS s ON s.id = unhex(j.value)
+         CROSS JOIN alarm_trigger AS t ON t.id = s.id
+         WHERE s.state = 'waiting' AND s.channel = ?2 AND t.due_at > ?3
+           AND (t.state = 'planned' OR (t.state = 'claimed' AND t.session = ?4))",
+    )
+    .bind(list(&names))
+    .bind(recall.channel.as_str())
+    .bind(millis(recall.due_at))
+    .bind(recall.session.0)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
 }

@@ -67,6 +67,8 @@ use crate::store::Notice;
 use crate::store::OutboxEntry;
 use crate::store::Owner;
 use crate::store::PlanMark;
+use crate::store::Recall;
+use crate::store::Recalled;
 use crate::store::Replaced;
 use crate::store::Report;
 use crate::store::RescueRules;
@@ -366,6 +368,13 @@ impl Store for SqliteStore {
         let checked = fire::fire_check(&mut tx, claims, attempt, judge).await?;
         tx.commit().await?;
         Ok(checked)
+    }
+
+    async fn recall(&self, recall: Recall) -> Result<Recalled, StoreError> {
+        let mut tx = self.begin().await?;
+        let recalled = limits::recall(&mut tx, recall, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(recalled)
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use chrono::DateTime;
-use chrono::NaiveDateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 
@@ -47,20 +46,21 @@ pub(super) fn sorted<'a>(
     (singles, futures)
 }
 
-/// From where the overridden instance was to where it is now, on the wall clock of the override's zone.
+/// How far a THISANDFUTURE override moves each start: from the wall time of the instance that it names to its own.
 pub(super) fn shift(component: &Component, slot: &Anchor, zone: &Zone) -> TimeDelta {
     let Some(start) = component.base() else {
         return TimeDelta::zero();
     };
     let own = start.zone.as_ref().unwrap_or(zone);
-    start.local.signed_duration_since(local_in(own, slot))
+    let local = match clock(own, slot) {
+        clock if clock == own => start.local,
+        clock => clock.to_local(start.instant(zone)),
+    };
+    local.signed_duration_since(slot.local)
 }
 
-/// The wall time of a slot in a zone: as written where it is its own.
-pub(super) fn local_in(zone: &Zone, slot: &Anchor) -> NaiveDateTime {
-    if *zone == slot.zone {
-        slot.local
-    } else {
-        zone.to_local(slot.instant)
-    }
+/// Whose wall clock tells when the instances of a THISANDFUTURE override start: that of its own zone. One in UTC names an
+/// instant and no clock: the series stays on its own.
+pub(super) fn clock<'a>(own: &'a Zone, slot: &'a Anchor) -> &'a Zone {
+    if *own == Zone::utc() { &slot.zone } else { own }
 }

@@ -30,7 +30,7 @@ const FIRST: DateTime<Utc> =
 const LAST: DateTime<Utc> =
     DateTime::from_timestamp_secs(253_055_232_000).expect("the year 9989 is in range");
 
-/// How far the wall clock can be off from exact time over a span of days, in seconds.
+/// How far the wall clock can be off from exact time over a span of days, or that of one zone from another's, in seconds.
 const CLOCK_CHANGES: i64 = 26 * 3600;
 
 /// A firing that was found.
@@ -204,7 +204,7 @@ struct Reach {
 impl Reach {
     fn of(segment: &Segment<'_>, alarm: &Alarm) -> Self {
         let AlarmTrigger::Relative { span, related } = alarm.trigger else {
-            return Self::between(0, 0, false);
+            return Self::between(0, 0, 0);
         };
         let (length, has_days) = match related {
             Related::Start => (0, false),
@@ -213,12 +213,13 @@ impl Reach {
         let repeats = alarm.every.times(alarm.repeat).seconds_nominal();
         let is_moved = segment.from.is_some();
         let earliest = span.seconds_nominal() + length + segment.shift.num_seconds();
-        let is_nominal = span.days != 0 || has_days || is_moved || alarm.every.days != 0;
-        Self::between(earliest, earliest + repeats, is_nominal)
+        let is_nominal = span.days != 0 || has_days || alarm.every.days != 0;
+        // From zone to zone, and over the change of a clock.
+        let slack = CLOCK_CHANGES * (2 * i64::from(is_moved) + i64::from(is_nominal));
+        Self::between(earliest, earliest + repeats, slack)
     }
 
-    fn between(earliest: i64, latest: i64, is_nominal: bool) -> Self {
-        let slack = if is_nominal { CLOCK_CHANGES } else { 0 };
+    fn between(earliest: i64, latest: i64, slack: i64) -> Self {
         let delta = |seconds: i64| TimeDelta::try_seconds(seconds).unwrap_or(TimeDelta::zero());
         Self {
             earliest: delta(earliest - slack),

@@ -27,7 +27,7 @@ use crate::trigger::expand::Person;
 use crate::trigger::expand::instance::Instance;
 use crate::trigger::expand::instance::Length;
 use crate::trigger::expand::overrides::ByRecurrenceId;
-use crate::trigger::expand::overrides::local_in;
+use crate::trigger::expand::overrides::clock;
 use crate::trigger::expand::overrides::shift;
 use crate::trigger::expand::overrides::sorted;
 
@@ -49,7 +49,7 @@ pub(super) struct Segment<'a> {
     pub(super) from: Option<DateTime<Utc>>,
     /// Until before here; none for ever.
     pub(super) until: Option<DateTime<Utc>>,
-    /// How far a THISANDFUTURE override moves each start, on the wall clock of its zone.
+    /// How far a THISANDFUTURE override moves each start, from wall clock to wall clock.
     pub(super) shift: TimeDelta,
     length: Length,
 }
@@ -202,7 +202,7 @@ impl<'a> Series<'a> {
         instance
     }
 
-    /// Where `segment` has the slot start: moved on the wall clock of its own zone.
+    /// Where `segment` has the slot start: moved on the wall clock, and in the zone that its override names.
     fn start(&self, segment: &Segment<'a>, at: &Anchor) -> Anchor {
         if segment.from.is_none() {
             return at.clone();
@@ -212,8 +212,8 @@ impl<'a> Series<'a> {
             .base()
             .and_then(|base| base.zone.as_ref())
             .unwrap_or(self.zone);
-        let local = local_in(zone, at);
-        Anchor::at_local(local.checked_add_signed(segment.shift).unwrap_or(local), zone)
+        let local = at.local.checked_add_signed(segment.shift).unwrap_or(at.local);
+        Anchor::at_local(local, clock(zone, at))
     }
 
     /// The segment that speaks for an instance without an override of its own.

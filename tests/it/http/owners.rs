@@ -122,9 +122,11 @@ async fn a_webhook_that_must_not_be_called_is_refused_with_the_cure_and_unquoted
         let detail = problem["errors"][0]["detail"].as_str().unwrap();
         assert!(detail.contains(told) && !detail.contains("secret"), "{detail}");
     }
-    let routed = json!({ "routes": [{ "action": "EMAIL", "channel": "webhook" }] });
-    let problem = edge.put_json("/v1/owners/anna", &routed).await.problem(422);
-    assert_eq!(problem["errors"][0]["pointer"], "/webhook");
+    for (channel, pointer) in [("webhook", "/webhook"), ("sms", "/phone"), ("email", "/email")] {
+        let routed = json!({ "routes": [{ "action": "EMAIL", "channel": channel }] });
+        let problem = edge.put_json("/v1/owners/anna", &routed).await.problem(422);
+        assert_eq!(problem["errors"][0]["pointer"], pointer);
+    }
     let silent = Edge::open().await;
     let anna = json!({ "webhook": { "url": "https://example.org/" } });
     let problem = silent.put_json("/v1/owners/anna", &anna).await.problem(422);

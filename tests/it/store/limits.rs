@@ -10,12 +10,14 @@ use carillon::store::Claimed;
 use carillon::store::FireCheck;
 use carillon::store::Judge;
 use carillon::store::Judgement;
+use carillon::store::Recall;
 use carillon::store::Settled;
 use carillon::store::Settlement;
 use carillon::store::Verdict;
 use carillon::trigger::ChannelKind;
 use carillon::trigger::NewTrigger;
 use carillon::trigger::OwnerId;
+use carillon::trigger::SessionId;
 use carillon::trigger::State;
 use carillon::trigger::Trigger;
 use carillon::trigger::TriggerId;
@@ -60,6 +62,9 @@ contract! {
     what_waits_is_due_so_that_a_shifted_channel_fires_it_at_its_slot,
     the_grants_of_a_lost_answer_are_told_again_and_count_once,
     a_batch_larger_than_the_limit_of_many_owners_is_shared_by_each,
+    what_waits_is_recalled_and_finds_the_slot_that_there_is_by_now,
+    what_is_recalled_under_no_limit_is_granted,
+    only_what_waits_in_the_channel_and_is_free_or_the_sessions_is_recalled,
 }
 
 /// Two e-mails in ten minutes.
@@ -447,6 +452,93 @@ async fn a_batch_larger_than_the_limit_of_many_owners_is_shared_by_each(base: &B
     assert_eq!((checked.granted.len(), checked.deferred.len()), (80, 40));
     let waiting: BTreeSet<_> = checked.deferred.iter().map(|claim| claim.owner).collect();
     assert_eq!(waiting.len(), 40, "one of each");
+}
+
+/// Recalls all e-mails that wait, for minute 0, in pages of two slots. Returns the claims as they were and are due.
+async fn recall(stage: &Stage, session: SessionId) -> (Vec<DateTime<Utc>>, Vec<Claimed>) {
+    let (mut before, mut claims, mut after) = (Vec::new(), Vec::new(), None);
+    loop {
+        let page = stage
+            .store
+            .recall(Recall {
+                session,
+                channel: ChannelKind::Email,
+                due_at: minute(0),
+                after,
+                limit: 2,
+            })
+            .await
+            .expect("recalled");
+        before.extend(page.before.iter().map(|it| it.due_at));
+        claims.extend(page.claims);
+        after = page.next;
+        if after.is_none() {
+            return (before, claims);
+        }
+    }
+}
+
+async fn what_waits_is_recalled_and_finds_the_slot_that_there_is_by_now(base: &Base) {
+    let stage = Stage::on(base).await;
+    let claims = due(&stage, &["a", "b", "c", "d", "e", "f", "g"]).await;
+    let checked = fire(&stage, &claims, 7).await;
+    let mut waited = slots(&checked);
+
+    let (mut before, recalled) = recall(&stage, stage.session).await;
+
+    before.sort_unstable();
+    waited.sort_unstable();
+    assert_eq!(before, waited);
+    assert!(
+        recalled.iter().all(|claim| claim.due_at == minute(0)),
+        "{recalled:?}"
+    );
+    let four = Limit { amount: 4, ..TWO };
+    let checked = stage.fire(&recalled, 8, &Limited(four, send())).await;
+    assert_eq!((checked.granted.len(), checked.deferred.len()), (2, 3));
+    let (_, again) = recall(&stage, stage.session).await;
+    assert_eq!(again.len(), 3, "what waits again can be recalled again");
+    assert_eq!(recall(&stage, stage.session).await.1, [], "once");
+}
+
+async fn what_is_recalled_under_no_limit_is_granted(base: &Base) {
+    let stage = Stage::on(base).await;
+    let claims = due(&stage, &["a", "b", "c", "d", "e"]).await;
+    fire(&stage, &claims, 7).await;
+
+    let (_, recalled) = recall(&stage, stage.session).await;
+
+    assert_eq!(stage.fire(&recalled, 8, &send()).await.granted.len(), 3);
+}
+
+async fn only_what_waits_in_the_channel_and_is_free_or_the_sessions_is_recalled(base: &Base) {
+    let stage = Stage::on(base).await;
+    let claims = due(&stage, &["a", "b", "c", "d"]).await;
+    fire(&stage, &claims, 7).await;
+    let sms = Recall {
+        session: stage.session,
+        channel: ChannelKind::Sms,
+        due_at: minute(0),
+        after: None,
+        limit: 9,
+    };
+    assert_eq!(stage.store.recall(sms).await.expect("recalled").claims, []);
+    let (other, _) = stage
+        .store
+        .begin_session("node-b", &rules())
+        .await
+        .expect("a session");
+    assert_eq!(recall(&stage, other).await.1, [], "somebody holds it");
+    stage.store.give_back(stage.session).await.expect("given back");
+
+    assert_eq!(recall(&stage, other).await.1, [], "nobody holds it");
+
+    let due = stage
+        .store
+        .claim_due(other, minute(0), None, 9)
+        .await
+        .expect("claimed");
+    assert_eq!(due.len(), 2, "and it is due");
 }
 
 /// Two nodes fire for one owner at once: together they are granted what the limit allows, never more.

@@ -127,6 +127,7 @@ fn firing(alarm: &Standalone) -> NewTrigger {
         place: Place::at(alarm.fire_at),
         expires_at: alarm.fire_at + TimeDelta::hours(12),
         has_more: alarm.terms.cron.is_some(),
+        moved: false,
     }
 }
 
@@ -144,6 +145,7 @@ fn again_until(minutes: i64) -> impl carillon::store::Judge {
                     place: Place::at(next),
                     expires_at: next + TimeDelta::hours(12),
                     has_more: true,
+                    moved: false,
                 }),
                 missed: None,
             }),

@@ -17,6 +17,7 @@ mod tests;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use crate::calendar::event::Attendee;
 use crate::calendar::event::Component;
 use crate::calendar::ical;
 use crate::calendar::ical::Limits;
@@ -47,9 +48,9 @@ pub fn method(text: &str) -> Option<String> {
     (!method.is_empty()).then_some(method)
 }
 
-/// What `message` makes of `stored`. Both can be read as calendars of one UID; a stored text that cannot is as good as
-/// none.
-pub fn merge(stored: Option<&str>, message: &str) -> Merged {
+/// What `message` makes of `stored`, the copy of whoever has these addresses. Both can be read as calendars of one UID; a
+/// stored text that cannot is as good as none.
+pub fn merge(stored: Option<&str>, message: &str, addresses: &[String]) -> Merged {
     let Some(message) = Calendar::read(message) else {
         return Merged::Nothing("it cannot be read".to_owned());
     };
@@ -57,6 +58,12 @@ pub fn merge(stored: Option<&str>, message: &str) -> Merged {
     let method = message.method();
     if let Some(reason) = before.as_ref().and_then(|stored| foreign(stored, &message)) {
         return Merged::Nothing(reason);
+    }
+    if before
+        .as_ref()
+        .is_some_and(|stored| uninvites_others(stored, &message, addresses))
+    {
+        return Merged::Nothing("it uninvites other attendees than the owner".to_owned());
     }
     let mut calendar = match &before {
         Some(stored) => stored.clone().without_method(),
@@ -102,6 +109,26 @@ fn foreign(stored: &Calendar, message: &Calendar) -> Option<String> {
         "it names another ORGANIZER than the stored event, or none: where somebody else took over, delete the event first"
             .to_owned()
     })
+}
+
+/// Whether a CANCEL takes others off the list, and neither the owner nor everybody (RFC 5546 section 3.2.5: the attendees that
+/// are removed are named, and STATUS is left out).
+fn uninvites_others(stored: &Calendar, message: &Calendar, addresses: &[String]) -> bool {
+    let is_named =
+        |addresses: &[String], named: &[Attendee]| named.iter().any(|it| it.is_known_by(addresses));
+    let invited = |calendar: &Calendar| -> Vec<Attendee> {
+        let parts = calendar.parts.iter();
+        parts.flat_map(|part| part.component.attendees.clone()).collect()
+    };
+    let uninvited = invited(message);
+    message.method() == "CANCEL"
+        && !addresses.is_empty()
+        && !uninvited.is_empty()
+        && !message.parts.iter().any(Part::says_cancelled)
+        && !is_named(addresses, &uninvited)
+        && invited(stored)
+            .iter()
+            .any(|invited| !is_named(&invited.addresses, &uninvited))
 }
 
 fn too_large(text: &str) -> Option<String> {

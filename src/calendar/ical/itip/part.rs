@@ -71,6 +71,12 @@ impl Part {
         self.component.off == Some(Off::Cancelled)
     }
 
+    /// Whether its STATUS calls it off, whatever the METHOD does.
+    pub(super) fn says_cancelled(&self) -> bool {
+        let status = self.node.find("STATUS");
+        status.is_some_and(|status| status.plain_value().eq_ignore_ascii_case("CANCELLED"))
+    }
+
     /// By which addresses its organizer is known; none where it names nobody.
     pub(super) fn organizer(&self) -> Vec<String> {
         let named = self.node.find("ORGANIZER").and_then(Property::read);

@@ -6,6 +6,12 @@ const ME: &str = "mailto:me@example.org";
 const WEEK: &str = "DTSTART;TZID=Europe/Berlin:20261201T090000\nDTEND;TZID=Europe/Berlin:20261201T100000\n\
                     RRULE:FREQ=DAILY;COUNT=7";
 
+const ME_TOO: &str = "ATTENDEE:mailto:me@example.org";
+
+fn merge(stored: Option<&str>, message: &str) -> Merged {
+    super::merge(stored, message, &["me@example.org".to_owned()])
+}
+
 /// A message with these components; no METHOD gives a calendar.
 fn text(method: &str, components: &[String]) -> String {
     let method = match method {
@@ -640,4 +646,23 @@ fn what_was_stored_under_a_cancel_is_called_off_still() {
     let news = merged(Some(&stored), &text("REQUEST", &[version(2, 4, &[WEEK])]));
     assert_eq!(brief(&news), ["2 - 20261201T090000 -"]);
     assert!(!news.contains("METHOD"));
+}
+
+#[test]
+fn a_cancel_that_uninvites_others_leaves_the_event_as_it_is() {
+    let invited =
+        "ORGANIZER:mailto:boss@example.org\nATTENDEE:MAILTO:Me@example.org\nATTENDEE:mailto:eve@example.org";
+    let stored = text("", &[version(1, 1, &[WEEK, invited])]);
+    let cancel = |lines: &[&str]| {
+        let lines = [&["ORGANIZER:mailto:boss@example.org"], lines].concat();
+        merge(Some(&stored), &text("CANCEL", &[version(2, 2, &lines)]))
+    };
+    let eve = "ATTENDEE:mailto:eve@example.org";
+    assert!(matches!(cancel(&[eve]), Merged::Nothing(reason) if reason.contains("uninvites")));
+    let is_called_off =
+        |merged: Merged| matches!(merged, Merged::Text(text) if text.contains("STATUS:CANCELLED"));
+    assert!(is_called_off(cancel(&[])), "everybody");
+    assert!(is_called_off(cancel(&[ME_TOO])), "the owner");
+    assert!(is_called_off(cancel(&[eve, "STATUS:CANCELLED"])), "the event");
+    assert!(is_called_off(cancel(&[eve, ME_TOO])), "everybody by name");
 }

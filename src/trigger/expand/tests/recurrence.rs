@@ -219,6 +219,41 @@ fn rule_15_this_and_future_keeps_the_wall_clock_over_a_change() {
     assert_eq!(times(&event, BERLIN, "2026-01-01T00:00", 9), expected);
 }
 
+/// From 27 March on the meeting is at ten in New York, also when Berlin has put its clock forward.
+#[test]
+fn rule_15_this_and_future_may_move_a_series_to_another_zone() {
+    let series = |start: &str| {
+        let text = vevent(&[
+            "DTSTART;TZID=Europe/Berlin:20260325T100000",
+            "RRULE:FREQ=DAILY;COUNT=6",
+        ]) + &vevent(&[
+            "RECURRENCE-ID;RANGE=THISANDFUTURE;TZID=Europe/Berlin:20260327T100000",
+            start,
+            &alarm("TRIGGER:PT0S"),
+        ]);
+        times(&event(&text), BERLIN, "2026-03-26T20:00", 9)
+    };
+    assert_eq!(
+        series("DTSTART;TZID=America/New_York:20260327T100000"),
+        [
+            "2026-03-27T14:00",
+            "2026-03-28T14:00",
+            "2026-03-29T14:00",
+            "2026-03-30T14:00"
+        ]
+    );
+    // UTC names an instant and no clock: an hour later than it was, and it stays that on the wall clock of Berlin.
+    assert_eq!(
+        series("DTSTART:20260327T100000Z"),
+        [
+            "2026-03-27T10:00",
+            "2026-03-28T10:00",
+            "2026-03-29T09:00",
+            "2026-03-30T09:00"
+        ]
+    );
+}
+
 #[test]
 fn rule_15_another_range_is_no_range() {
     let event = daily_with(&vevent(&[
