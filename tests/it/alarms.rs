@@ -1,6 +1,7 @@
 //! Stand-alone alarms through the real binary, on both databases: what a program asks for, and what its target is told.
 
 mod asking;
+mod command;
 mod firing;
 mod life;
 
