@@ -197,14 +197,14 @@ fn a_channel_carries_email_alarms_only() {
         &format!("DTSTART:20261201T090000Z\nRRULE:FREQ=DAILY\n{EMAIL}\n{DISPLAY}"),
     );
     let preview = seen(&both, |options| {
-        options.carried = Some(carried(ChannelKind::Email, Display::Skip))
+        options.carried = Some(carried(ChannelKind::Email, Display::Skip));
     });
     assert_eq!(firings(&preview).len(), 3);
     assert_eq!(whys(&preview), [(Some("2026-12-01T08:55:00Z"), "not_carried")]);
     assert!(preview.lines.iter().any(|line| line.further));
     assert_eq!(firings(&seen(&both, |options| options.limit = 4)).len(), 4);
     let all = seen(&both, |options| {
-        options.carried = Some(carried(ChannelKind::Email, Display::Deliver))
+        options.carried = Some(carried(ChannelKind::Email, Display::Deliver));
     });
     assert_eq!(whys(&all), []);
     let by_sms = seen(&both, |options| {
