@@ -7,6 +7,7 @@
 //! before it is due, and a stale timer loses its fire-check.
 
 mod accept;
+pub mod alarm;
 mod asked;
 mod edit;
 mod moved;

@@ -2,7 +2,9 @@
 //! failure it was, as `sysexits.h` numbers them: 78 for the configuration, 65 for the data, 1 for everything else; and 2, as
 //! clap does, for the arguments.
 
+mod alarms;
 mod arguments;
+mod asking;
 mod check;
 mod cluster;
 mod cron;
@@ -73,6 +75,9 @@ enum Command {
     /// Ask a running node about its cluster
     Cluster(cluster::Arguments),
 
+    /// Ask a running node for alarms, and see what became of them
+    Alarms(alarms::Arguments),
+
     /// Show what fires, when and for whom, and what does not and why; needs neither a server nor a configuration
     Preview(preview::Arguments),
 
@@ -90,6 +95,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Migrate => with_settings(cli, |_, settings| migrate(&settings)),
         Command::Check(arguments) => with_settings(cli, |_, settings| check::run(arguments, &settings)),
         Command::Cluster(arguments) => with_settings(cli, |_, settings| cluster::run(arguments, &settings)),
+        Command::Alarms(arguments) => with_settings(cli, |_, settings| alarms::run(arguments, &settings)),
         Command::Preview(arguments) => match &cli.config {
             Some(_) => with_settings(cli, |_, settings| Ok(preview::run(arguments, Some(&settings)))),
             None => preview::run(arguments, None),

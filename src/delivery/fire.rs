@@ -18,17 +18,18 @@ use crate::store::Candidate;
 use crate::store::EventCopy;
 use crate::store::Judge;
 use crate::store::Judgement;
-use crate::store::Owner;
 use crate::store::Record;
 use crate::store::Succession;
 use crate::store::Verdict;
 use crate::trigger::ChannelKind;
+use crate::trigger::NewTrigger;
 use crate::trigger::Place;
 use crate::trigger::Recipient;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Firing;
 use crate::trigger::expand::GaveUp;
+use crate::trigger::firings::Firings;
 use crate::trigger::limit::Limit;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
@@ -123,19 +124,19 @@ impl FireJudge {
         let channel = candidate.trigger.wish.channel;
         let owner = &candidate.owner;
         let is_on = self.channels.get(&channel).is_some_and(|config| config.enabled);
-        if candidate.alarm.is_none() || candidate.copies.is_empty() {
+        if is_gone(candidate) {
             Verdict::Conclude(Outcome::Cancelled, Reason::Withdrawn)
         } else if !owner.enabled {
             Verdict::Conclude(Outcome::Suppressed, Reason::Disabled)
-        } else if !is_on || owner.muted.contains(&channel) || heard(candidate).next().is_none() {
+        } else if !is_on || owner.muted.contains(&channel) || is_unheard(candidate) {
             Verdict::Conclude(Outcome::Suppressed, Reason::Muted)
         } else if now >= candidate.trigger.expires_at {
             Verdict::Conclude(Outcome::Expired, Reason::Late)
-        } else if address(owner, &candidate.trigger.wish.recipient, channel).is_none() {
+        } else if address(candidate).is_none() {
             Verdict::Conclude(Outcome::Failed, Reason::NoAddress)
         } else if let Some(reason) = spared(candidate) {
             Verdict::Conclude(Outcome::Suppressed, reason)
-        } else if channel == ChannelKind::Webhook && is_disabled(owner) {
+        } else if channel == ChannelKind::Webhook && is_disabled(candidate) {
             Verdict::Conclude(Outcome::Suppressed, Reason::EndpointDisabled)
         } else {
             Verdict::Send
@@ -153,6 +154,10 @@ impl FireJudge {
         }
         if !candidate.trigger.has_more {
             return Ok(Some(ends_here(candidate)));
+        }
+        if let Some(firings) = candidate.standalone.as_ref().and_then(|alarm| alarm.firings()) {
+            let firings = firings.map_err(|_| Stuck::Unreadable)?;
+            return Ok(Some(self.come_again(candidate, &firings, now)));
         }
         let mut copies = read_copies(candidate).map_err(|_| Stuck::Unreadable)?;
         self.defaults.complete(&mut copies, &candidate.owner.preferences);
@@ -209,27 +214,86 @@ impl FireJudge {
         })
     }
 
+    /// The same of a stand-alone alarm.
+    fn come_again(&self, candidate: &Candidate, firings: &Firings, now: DateTime<Utc>) -> Succession {
+        let wish = &candidate.trigger.wish;
+        let place = candidate.trigger.place;
+        let most = self.lateness.most;
+        let first_missed = firings.after(place.trigger_at);
+        let (next, missed) = firings.next_in_time(place.trigger_at, (now, most), COUNTED);
+        let planned = |at| NewTrigger {
+            wish: wish.clone(),
+            place: Place::at(at),
+            expires_at: firings.expires_at(at, most),
+            has_more: true,
+            moved: false,
+        };
+        let mut successor = next.map(planned);
+        while let Some(known) = successor
+            .as_ref()
+            .filter(|it| candidate.handed_over.contains(&it.id()))
+        {
+            successor = firings.after(known.place.trigger_at).map(planned);
+        }
+        Succession {
+            served_through: place,
+            successor,
+            missed: first_missed.filter(|_| missed > 0).map(|first| Record {
+                wish: wish.clone(),
+                place: Place::at(first),
+                outcome: Outcome::Missed,
+                reason: Reason::Outage,
+                count: missed,
+            }),
+        }
+    }
+
     fn is_too_late(&self, firing: &Firing, now: DateTime<Utc>) -> bool {
         self.lateness.expires_at(firing) <= now
     }
 }
 
-/// Where a message for this recipient goes; none if the owner has no such address.
-pub fn address(owner: &Owner, recipient: &Recipient, channel: ChannelKind) -> Option<String> {
-    match (recipient, channel) {
+/// Whether what it belongs to is gone.
+fn is_gone(candidate: &Candidate) -> bool {
+    let is_gone = if candidate.trigger.wish.alarm_id().is_some() {
+        candidate
+            .standalone
+            .as_ref()
+            .is_none_or(|alarm| alarm.is_called_off())
+    } else {
+        candidate.copies.is_empty()
+    };
+    is_gone || candidate.alarm.is_none()
+}
+
+/// Whether its owner muted all that it comes from.
+fn is_unheard(candidate: &Candidate) -> bool {
+    candidate.standalone.is_none() && heard(candidate).next().is_none()
+}
+
+/// Where the message of a candidate goes; none if there is no such address.
+pub fn address(candidate: &Candidate) -> Option<String> {
+    let owner = &candidate.owner;
+    match (&candidate.trigger.wish.recipient, candidate.trigger.wish.channel) {
         (Recipient::Address(address), _) => Some(address.clone()),
         (Recipient::Owner, ChannelKind::Email) => owner.email.clone(),
         (Recipient::Owner, ChannelKind::Sms) => owner.phone.clone(),
-        (Recipient::Owner, ChannelKind::Webhook) => owner.webhook.as_ref().map(|webhook| webhook.url.clone()),
+        (Recipient::Owner, ChannelKind::Webhook) => {
+            let own = own_target(candidate).map(str::to_owned);
+            own.or_else(|| owner.webhook.as_ref().map(|webhook| webhook.url.clone()))
+        }
     }
 }
 
-/// Whether nothing is sent to the owner's endpoint any more.
-fn is_disabled(owner: &Owner) -> bool {
-    owner
-        .webhook
-        .as_ref()
-        .is_some_and(|webhook| webhook.disabled.is_some())
+/// What a stand-alone alarm calls in place of its owner's endpoint.
+pub fn own_target(candidate: &Candidate) -> Option<&str> {
+    candidate.standalone.as_ref()?.terms.target.as_deref()
+}
+
+/// Whether nothing is sent to the owner's endpoint any more, where it goes there.
+fn is_disabled(candidate: &Candidate) -> bool {
+    let webhook = candidate.owner.webhook.as_ref();
+    own_target(candidate).is_none() && webhook.is_some_and(|webhook| webhook.disabled.is_some())
 }
 
 /// Why somebody who is not the alarm's owner gets nothing: they are told anyway, or want nothing of this kind.

@@ -29,8 +29,10 @@ use crate::delivery::OnDoubt;
 use crate::delivery::arm::Armed;
 use crate::delivery::endpoint;
 use crate::delivery::fire::FireJudge;
+use crate::delivery::fire::own_target;
 use crate::delivery::limiter::Limiter;
 use crate::delivery::message::Renderer;
+use crate::delivery::notice;
 use crate::delivery::reminder;
 use crate::delivery::settle;
 use crate::delivery::settle::Channels;
@@ -318,8 +320,8 @@ impl Lane {
         }
         for candidate in checked.granted {
             let permit = permits.split(1);
-            let config = config.channels.get(&self.kind).cloned();
-            if let Some(config) = config {
+            let config = config.channels.get(&self.kind);
+            if let Some(config) = config.map(|config| notice::config_for(&candidate, config)) {
                 let grant = Grant {
                     candidate,
                     token,
@@ -398,7 +400,8 @@ impl Lane {
             }
         };
         let rendered = clock.elapsed();
-        let report = self.channel.send(&message, *deadline).await;
+        let deadline = notice::deadline_for(candidate, *deadline, rendered);
+        let report = self.channel.send(&message, deadline).await;
         self.learn(candidate, &report).await;
         let provider = self.channel.name();
         metrics.took(self.kind, provider, Stage::Render, rendered.saturating_sub(began));
@@ -412,13 +415,10 @@ impl Lane {
         if matches!(report, Report::InDoubt { .. }) {
             metrics.doubted(doubt_decision(config), 1);
         }
-        settle::decide(
-            report,
-            &candidate.trigger,
-            &message,
-            config,
-            self.shared.clock.now(),
-        )
+        let report = notice::report_for(candidate, report);
+        let now = self.shared.clock.now();
+        let end = settle::decide(report, &candidate.trigger, &message, config, now);
+        notice::end_for(candidate, config, end)
     }
 }
 
@@ -429,7 +429,7 @@ impl Lane {
             .owner
             .webhook
             .as_ref()
-            .filter(|_| self.kind == ChannelKind::Webhook)
+            .filter(|_| self.kind == ChannelKind::Webhook && own_target(candidate).is_none())
         else {
             return;
         };

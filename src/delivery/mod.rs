@@ -16,6 +16,7 @@ pub mod fire;
 pub mod lane;
 mod limiter;
 pub mod message;
+pub mod notice;
 pub mod recall;
 pub mod reminder;
 pub mod settle;

@@ -10,6 +10,7 @@ use crate::delivery::fire::address;
 use crate::delivery::fire::read_copies;
 use crate::delivery::message::Reminder;
 use crate::delivery::message::Renderer;
+use crate::delivery::notice;
 use crate::store::Candidate;
 use crate::trigger::Recipient;
 use crate::trigger::expand;
@@ -24,8 +25,10 @@ pub fn message(
 ) -> Result<Message, String> {
     let trigger = &candidate.trigger;
     let owner = &candidate.owner;
-    let to = address(owner, &trigger.wish.recipient, trigger.wish.channel)
-        .ok_or_else(|| "the owner has no address for this channel".to_owned())?;
+    let to = address(candidate).ok_or_else(|| "the owner has no address for this channel".to_owned())?;
+    if let Some(alarm) = &candidate.standalone {
+        return Ok(notice::message(candidate, alarm, to, now));
+    }
     let person = reader(candidate, &to);
     // Somebody else who is an owner, too, reads in their own zone and language.
     let known = candidate.addressee.as_ref().and_then(|it| it.person.as_ref());

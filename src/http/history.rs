@@ -47,10 +47,10 @@ pub(super) struct Kept {
 /// A page of a listing.
 #[derive(Debug, Serialize)]
 pub(super) struct Page<T> {
-    items: Vec<T>,
+    pub(super) items: Vec<T>,
     /// Where the next page starts; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    pub(super) next_cursor: Option<String>,
 }
 
 /// A history row.
@@ -58,8 +58,9 @@ pub(super) struct Page<T> {
 pub(super) struct DeliveryAnswer {
     id: String,
     owner: String,
-    /// The UID of the event.
-    event: String,
+    /// The UID of the event; none of a stand-alone alarm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<String>,
     alarm: String,
     channel: &'static str,
     recipient: String,
@@ -96,11 +97,15 @@ pub(super) struct DeliveryAnswer {
 
 impl From<Delivery> for DeliveryAnswer {
     fn from(delivery: Delivery) -> Self {
+        let (event, alarm) = match delivery.wish.alarm_id() {
+            Some(alarm) => (None, alarm.0),
+            None => (Some(delivery.wish.event_uid), delivery.wish.identity.0),
+        };
         Self {
             id: delivery.id.to_string(),
             owner: delivery.wish.owner.0,
-            event: delivery.wish.event_uid,
-            alarm: delivery.wish.identity.0,
+            event,
+            alarm,
             channel: delivery.wish.channel.as_str(),
             recipient: delivery.wish.recipient.to_string(),
             trigger_at: delivery.place.trigger_at,
@@ -159,6 +164,7 @@ pub(super) async fn list(
     let outcome = which.outcome.map(|outcome| outcome.parse()).transpose();
     let query = HistoryQuery {
         owner: owner(which.owner)?,
+        standalone: false,
         event_uid: which.event,
         outcome: outcome.map_err(Problem::bad_request)?,
         since: which.since.as_deref().map(id::instant).transpose()?,
@@ -219,7 +225,7 @@ fn owner(owner: Option<String>) -> Result<Option<OwnerId>, Problem> {
 }
 
 /// Cuts off the row beyond the page; where there was one, the cursor after the last that stays.
-fn cut<T>(
+pub(super) fn cut<T>(
     mut rows: Vec<T>,
     limit: u32,
     place: impl Fn(&T) -> (DateTime<Utc>, TriggerId),

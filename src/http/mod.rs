@@ -7,6 +7,7 @@
 //! A bearer token protects everything but the probes ([`auth`]) and what is reported back ([`reports`]). Without one the API is for this machine alone, and
 //! for programs, not for pages of other sites that a browser on this machine has open.
 
+mod alarms;
 mod auth;
 mod body;
 mod changes;
@@ -186,7 +187,22 @@ fn guarded_routes() -> Router<Shared> {
         .route("/v1/history", get(history::list))
         .route("/v1/deliveries/{id}", get(history::delivery))
         .route("/v1/outbox", get(history::outbox))
+        .merge(alarm_routes())
         .route("/-/reload", post(probes::reload))
+}
+
+fn alarm_routes() -> Router<Shared> {
+    let alarm = get(alarms::read).patch(alarms::patch).delete(alarms::cancel);
+    Router::new()
+        .route("/v1/alarms", get(alarms::list).post(alarms::create))
+        .route("/v1/alarms/history", get(alarms::history))
+        .route("/v1/alarms/failed", get(alarms::failed))
+        .route("/v1/alarms/stats", get(alarms::stats))
+        .route("/v1/alarms/count", get(alarms::count))
+        .route("/v1/alarms/reset", post(alarms::reset))
+        .route("/v1/alarms/{id}", alarm)
+        .route("/v1/alarms/{id}/{verb}", post(alarms::act))
+        .route("/v1/parse-time", post(alarms::parse_time))
 }
 
 /// They look themselves at who calls.

@@ -249,7 +249,7 @@ fn leads_nowhere(channel: ChannelKind) -> Result<(), String> {
 }
 
 /// The address itself is not repeated: it is often a secret.
-fn is_target(url: &str, targets: Option<&Guard>) -> Result<(), String> {
+pub(super) fn is_target(url: &str, targets: Option<&Guard>) -> Result<(), String> {
     let Some(targets) = targets else {
         let cure = "no call leaves here: the operator must name a file in channels.webhook.secret_file";
         return Err(cure.to_owned());

@@ -11,6 +11,7 @@ use crate::store::Alarm;
 use crate::store::EventCopy;
 use crate::store::Owner;
 use crate::store::Record;
+use crate::store::Standalone;
 use crate::store::Withdrawn;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
@@ -49,6 +50,8 @@ pub struct Candidate {
     pub owner: Owner,
     /// The event as it is now; empty where it is gone. Shared by the candidates of one group.
     pub copies: Arc<Vec<EventCopy>>,
+    /// The stand-alone alarm as it is now, where it is that of one; none where that is gone.
+    pub standalone: Option<Arc<Standalone>>,
     /// Triggers of the group that were handed over lately: not to be planned as successors.
     pub handed_over: Arc<Vec<TriggerId>>,
     /// What is known of whom it is for; none where that is its owner.

@@ -44,6 +44,8 @@ pub struct Delivery {
     pub report: Option<String>,
     /// When the report came.
     pub reported_at: Option<DateTime<Utc>>,
+    /// When the first attempt began.
+    pub first_started_at: Option<DateTime<Utc>>,
 }
 
 /// A message of the outbox.
@@ -64,6 +66,8 @@ pub struct OutboxEntry {
 pub struct HistoryQuery {
     /// Of this owner.
     pub owner: Option<OwnerId>,
+    /// Of stand-alone alarms alone; where an owner is named.
+    pub standalone: bool,
     /// Of this event.
     pub event_uid: Option<String>,
     /// With this outcome.
@@ -74,6 +78,13 @@ pub struct HistoryQuery {
     pub after: Option<(DateTime<Utc>, TriggerId)>,
     /// How many at most.
     pub limit: u32,
+}
+
+impl HistoryQuery {
+    /// Whether it asks for all stand-alone alarms of somebody.
+    pub(super) const fn is_of_all_alarms(&self) -> bool {
+        self.standalone && self.event_uid.is_none()
+    }
 }
 
 /// Where the backlog stands; computed from the head of the due index.

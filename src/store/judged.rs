@@ -1,6 +1,7 @@
 //! What a fire-check decides, before it is written: pure, given the rows of its transaction.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::store::Judge;
 use crate::store::Judgement;
 use crate::store::Owner;
 use crate::store::Record;
+use crate::store::Standalone;
 use crate::store::StoreError;
 use crate::store::Succession;
 use crate::store::Verdict;
@@ -83,6 +85,7 @@ pub struct Surroundings {
     pub copies: BTreeMap<GroupKey, Result<Arc<Vec<EventCopy>>, StoreError>>,
     pub handed_over: BTreeMap<GroupKey, Result<Arc<Vec<TriggerId>>, StoreError>>,
     pub addressees: BTreeMap<TriggerId, Addressee>,
+    pub standalone: BTreeMap<GroupKey, Result<Arc<Standalone>, StoreError>>,
 }
 
 impl Surroundings {
@@ -97,12 +100,15 @@ impl Surroundings {
             return Err((id, StoreError::Corrupt { table, row, reason }));
         };
         let owner = owner.as_ref().map_err(complain)?.clone();
+        let standalone = self.standalone.get(&key).map(Result::as_ref).transpose();
+        let standalone = standalone.map_err(complain)?;
         Ok(Candidate {
             alarm,
             owner,
             copies: found(&self.copies, &key).map_err(complain)?,
             handed_over: found(&self.handed_over, &key).map_err(complain)?,
             addressee: self.addressees.get(&id).cloned(),
+            standalone: standalone.cloned(),
             trigger,
         })
     }
@@ -123,6 +129,13 @@ pub fn to_others(owed: &[Owed]) -> Vec<TriggerId> {
     let triggers = owed.iter().map(|(trigger, _)| trigger);
     let to_others = triggers.filter(|trigger| trigger.wish.recipient != Recipient::Owner);
     to_others.map(|trigger| trigger.id).collect()
+}
+
+/// The stand-alone alarms of these triggers.
+pub fn standalone_keys(owed: &[Owed]) -> BTreeSet<GroupKey> {
+    let wishes = owed.iter().map(|(trigger, _)| &trigger.wish);
+    let keys = wishes.filter_map(|wish| Some((wish.owner.clone(), wish.alarm_id()?.0)));
+    keys.collect()
 }
 
 /// The group of a trigger.

@@ -9,6 +9,7 @@
 //! given at `open` where the database is part of this process.
 
 mod addressee;
+mod altering;
 mod change;
 mod decided;
 mod ending;
@@ -27,6 +28,7 @@ pub mod row;
 mod session;
 mod settling;
 pub mod sqlite;
+mod standalone;
 mod value;
 
 pub use addressee::Addressee;
@@ -75,6 +77,16 @@ pub use session::Living;
 pub use session::Report;
 pub use session::RescueRules;
 pub use session::Rescued;
+pub use standalone::AlarmAt;
+pub use standalone::AlarmCount;
+pub use standalone::AlarmEdit;
+pub use standalone::AlarmEditor;
+pub use standalone::AlarmQuery;
+pub use standalone::AlarmRefusal;
+pub use standalone::AlarmStatus;
+pub use standalone::AlarmTerms;
+pub use standalone::Altered;
+pub use standalone::Standalone;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,6 +95,7 @@ use std::time::Duration;
 use chrono::DateTime;
 use chrono::Utc;
 
+use crate::trigger::AlarmId;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
@@ -174,6 +187,26 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Everything about one event of one owner; none if there is nothing.
     async fn group(&self, owner: &OwnerId, uid: &str) -> Result<Option<Group>, StoreError>;
+
+    // Stand-alone alarms.
+
+    /// Creates or alters stand-alone alarms in one transaction, each as the editor decides on what is stored; no two of
+    /// them may be the same. An unknown owner is an error of that alarm alone.
+    async fn alter_alarms(
+        &self,
+        alarms: &[AlarmAt],
+        editor: &dyn AlarmEditor,
+        near: Option<NearClaim>,
+    ) -> Result<Vec<Result<Altered, StoreError>>, StoreError>;
+
+    /// One stand-alone alarm of this owner.
+    async fn alarm(&self, owner: &OwnerId, id: &AlarmId) -> Result<Option<Standalone>, StoreError>;
+
+    /// Lists stand-alone alarms.
+    async fn alarms(&self, query: &AlarmQuery) -> Result<Vec<Standalone>, StoreError>;
+
+    /// How many stand-alone alarms and firings of them there are; costs the same however many.
+    async fn alarm_counts(&self, owner: &OwnerId) -> Result<Vec<AlarmCount>, StoreError>;
 
     // Claims.
 

@@ -9,6 +9,7 @@ use chrono::Utc;
 use serde::Serialize;
 
 use crate::store::Alarm;
+use crate::store::AlarmCount;
 use crate::store::Backlog;
 use crate::store::Claimed;
 use crate::store::Delivery;
@@ -18,12 +19,15 @@ use crate::store::KeptMessage;
 use crate::store::Living;
 use crate::store::OutboxEntry;
 use crate::store::Owner;
+use crate::store::Standalone;
 use crate::store::StoreError;
 use crate::store::Version;
 use crate::store::Webhook;
 use crate::store::Withdrawn;
+use crate::store::group::GroupKey;
 use crate::store::value::Value;
 use crate::store::value::Values;
+use crate::trigger::AlarmId;
 use crate::trigger::AlarmIdentity;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
@@ -313,6 +317,7 @@ pub fn delivery<R: Values>(row: &R) -> Result<Delivery, StoreError> {
         await_until: columns.instant_if_any("await_until")?,
         report: columns.value("report")?,
         reported_at: columns.instant_if_any("reported_at")?,
+        first_started_at: columns.instant_if_any("first_started_at")?,
     })
 }
 
@@ -347,6 +352,51 @@ pub fn living<R: Values>(row: &R) -> Result<Living, StoreError> {
         session: SessionId(columns.value("id")?),
         peer: columns.value("peer")?,
         pending: columns.number("pending")?,
+    })
+}
+
+/// Reads a row of `standalone_alarm`.
+pub fn standalone<R: Values>(row: &R) -> Result<Standalone, StoreError> {
+    let columns = Columns::new("standalone_alarm", "id", row);
+    Ok(Standalone {
+        owner: OwnerId(columns.value("owner")?),
+        id: AlarmId(columns.value("id")?),
+        status: columns.name("status")?,
+        paused: columns.value("paused")?,
+        fire_at: columns.instant("fire_at")?,
+        channel: columns.name("channel")?,
+        terms: columns.json("terms")?,
+        payload: columns.value("payload")?,
+        key: columns.value("key")?,
+        request_key: columns.value("request_key")?,
+        request_hash: columns.value("request_hash")?,
+        created_at: columns.instant("created_at")?,
+        updated_at: columns.instant("updated_at")?,
+        last_fired_at: columns.instant_if_any("last_fired_at")?,
+        last_error: columns.value("last_error")?,
+        failure_count: columns.number("failure_count")?,
+    })
+}
+
+/// Reads a row of `standalone_alarm`, and the name of its group.
+pub fn standalone_by_group<R: Values>(
+    row: &R,
+) -> Result<(GroupKey, Result<Standalone, StoreError>), StoreError> {
+    let columns = Columns::new("standalone_alarm", "id", row);
+    let id = AlarmId(columns.value("id")?);
+    let key = (OwnerId(columns.value("owner")?), id.as_event_uid());
+    Ok((key, standalone(row)))
+}
+
+/// Reads a row of `alarm_count`.
+pub fn alarm_count<R: Values>(row: &R) -> Result<AlarmCount, StoreError> {
+    let columns = Columns::new("alarm_count", "name", row);
+    let about: String = columns.value("about")?;
+    Ok(AlarmCount {
+        channel: columns.name("channel")?,
+        of_firings: about == "firing",
+        name: columns.value("name")?,
+        amount: columns.value("amount")?,
     })
 }
 

@@ -9,6 +9,7 @@
 
 pub mod defaults;
 pub mod expand;
+pub mod firings;
 pub mod limit;
 pub mod outcome;
 pub mod preferences;
@@ -157,6 +158,15 @@ impl Place {
         repeat: 0,
     };
 
+    /// The place of a firing that is an occurrence by itself.
+    pub const fn at(instant: DateTime<Utc>) -> Self {
+        Self {
+            trigger_at: instant,
+            occurrence: instant,
+            repeat: 0,
+        }
+    }
+
     /// The place before every place at or after `instant`.
     pub fn just_before(instant: DateTime<Utc>) -> Self {
         let trigger_at = instant - chrono::TimeDelta::milliseconds(1);
@@ -239,6 +249,61 @@ pub struct Wish {
     pub channel: ChannelKind,
     /// Whom it is for.
     pub recipient: Recipient,
+}
+
+/// What stands before the id of a stand-alone alarm where the UID of an event would be. No UID begins with it: they are
+/// trimmed where they are read.
+const STANDALONE: char = ' ';
+
+impl Wish {
+    /// The wish of a stand-alone alarm, which has no event.
+    pub fn standalone(owner: OwnerId, alarm: &AlarmId, channel: ChannelKind) -> Self {
+        Self {
+            owner,
+            event_uid: alarm.as_event_uid(),
+            identity: AlarmIdentity("alarm".to_owned()),
+            channel,
+            recipient: Recipient::Owner,
+        }
+    }
+
+    /// The stand-alone alarm whose wish it is; none where it is that of an event.
+    pub fn alarm_id(&self) -> Option<AlarmId> {
+        self.event_uid
+            .strip_prefix(STANDALONE)
+            .map(|id| AlarmId(id.to_owned()))
+    }
+}
+
+/// The name of a stand-alone alarm: 32 hexadecimal digits that nobody can guess.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AlarmId(pub String);
+
+impl AlarmId {
+    /// What its wish, triggers and history have in place of the UID of an event.
+    pub fn as_event_uid(&self) -> String {
+        format!("{STANDALONE}{}", self.0)
+    }
+}
+
+impl fmt::Display for AlarmId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for AlarmId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if text.len() == 32 && text.bytes().all(is_digit) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(format!(
+            "`{text}` is no id of an alarm: 32 hexadecimal digits expected"
+        ))
+    }
 }
 
 /// How far a trigger has come.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod alarms;
 mod article;
 mod bad_input;
 mod by_hand;

@@ -1,5 +1,6 @@
 //! Several real nodes on one real PostgreSQL. The oracle is the relay's log.
 
+mod alarms;
 mod command;
 mod complaints;
 mod sharing;

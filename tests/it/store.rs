@@ -52,6 +52,7 @@ mod reports;
 mod rescue;
 mod server_plans;
 mod settle;
+mod standalone;
 mod versions;
 
 use std::collections::HashMap;

@@ -24,6 +24,7 @@ use crate::store::judged::Surroundings;
 use crate::store::judged::group_of;
 use crate::store::judged::triggers;
 use crate::store::postgres::addressees;
+use crate::store::postgres::alarms;
 use crate::store::postgres::claims;
 use crate::store::postgres::columns::Places;
 use crate::store::postgres::columns::Wishes;
@@ -171,6 +172,7 @@ async fn surroundings(
         copies: judged::shared(groups::copies(conn, &keys).await?),
         handed_over: judged::shared(groups::handed_over(conn, &since).await?),
         addressees: addressees::addressees(conn, owed).await?,
+        standalone: alarms::of_triggers(conn, &judged::standalone_keys(owed)).await?,
     })
 }
 
@@ -233,7 +235,8 @@ async fn start_sending(
     // Their generations were compared when they were locked.
     let done = sqlx::query(
         "-- fire_check: send
-         UPDATE alarm_trigger SET state = 'sending', attempt_token = $2, attempt_started = $3
+         UPDATE alarm_trigger SET state = 'sending', attempt_token = $2, attempt_started = $3,
+             first_started_at = coalesce(first_started_at, $3)
          WHERE id = ANY($1) AND state = 'claimed' AND session = $4",
     )
     .bind(ids(claims.iter().map(|(id, _)| id)))

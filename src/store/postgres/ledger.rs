@@ -72,10 +72,10 @@ pub async fn record_endings(
         "-- record_endings
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
              outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at, reference, await_until,
-             started_at)
+             started_at, first_started_at)
          SELECT t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient, t.occurrence, t.trigger_at, t.repeat,
              j.outcome, j.rank, j.reason, j.detail, t.attempts + j.attempts, 1, j.handed_over_at, $8,
-             j.reference, j.await_until, t.attempt_started
+             j.reference, j.await_until, t.attempt_started, t.first_started_at
          FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::timestamptz[],
              $9::text[], $10::timestamptz[])
              AS j (id, outcome, rank, reason, detail, attempts, handed_over_at, reference, await_until)
@@ -87,7 +87,8 @@ pub async fn record_endings(
              attempts = excluded.attempts, count = excluded.count, recorded_at = excluded.recorded_at,
              handed_over_at = coalesce(excluded.handed_over_at, delivery.handed_over_at),
              reference = excluded.reference, await_until = excluded.await_until,
-             started_at = coalesce(excluded.started_at, delivery.started_at)
+             started_at = coalesce(excluded.started_at, delivery.started_at),
+             first_started_at = coalesce(delivery.first_started_at, excluded.first_started_at)
          WHERE delivery.rank < 2 OR excluded.rank > delivery.rank",
     )
     .bind(endings.id)

@@ -16,6 +16,7 @@ mod tables;
 mod transaction;
 
 mod addressees;
+mod alarms;
 mod changes;
 mod claims;
 mod columns;
@@ -25,6 +26,7 @@ mod groups;
 mod ledger;
 mod limits;
 mod open;
+mod options;
 mod owners;
 mod reading;
 mod registry;
@@ -49,7 +51,11 @@ use sqlx::PgConnection;
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 
-use crate::clock::Clock;
+use crate::store::AlarmAt;
+use crate::store::AlarmCount;
+use crate::store::AlarmEditor;
+use crate::store::AlarmQuery;
+use crate::store::Altered;
 use crate::store::Backlog;
 use crate::store::Change;
 use crate::store::Changed;
@@ -79,6 +85,7 @@ use crate::store::Rescued;
 use crate::store::Retention;
 use crate::store::Settled;
 use crate::store::Settlement;
+use crate::store::Standalone;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::store::WebhookNews;
@@ -88,6 +95,7 @@ use crate::store::page::Page;
 use crate::store::postgres::changes::Batch;
 use crate::store::postgres::changes::Terms;
 use crate::store::settling;
+use crate::trigger::AlarmId;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
@@ -97,55 +105,9 @@ use crate::trigger::TriggerId;
 pub use open::SESSION;
 pub use open::known_schema_version;
 pub use open::schema_version;
+pub use options::Options;
+pub use options::Time;
 pub use registry::Charter;
-
-/// Whose clock judges claims.
-#[derive(Debug, Clone)]
-pub enum Time {
-    /// The database's.
-    Database,
-    /// This one, in tests.
-    Given(Arc<dyn Clock>),
-}
-
-impl Time {
-    async fn now(&self, conn: &mut PgConnection) -> Result<DateTime<Utc>, StoreError> {
-        match self {
-            Self::Given(clock) => Ok(clock.now()),
-            Self::Database => Ok(sqlx::query_scalar(
-                "-- now
-                 SELECT date_trunc('milliseconds', clock_timestamp())",
-            )
-            .fetch_one(conn)
-            .await?),
-        }
-    }
-}
-
-/// How the store is opened.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// How long a caller waits for a connection.
-    pub acquire_timeout: Duration,
-    /// How long work may take as a whole: so late its connection is taken for lost without a word, and given up. Longer
-    /// than a lock is waited for.
-    pub silence: Duration,
-    /// Connections at the most.
-    pub connections: u32,
-    /// Whose clock judges claims.
-    pub time: Time,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            acquire_timeout: Duration::from_secs(10),
-            silence: Duration::from_secs(15),
-            connections: 10,
-            time: Time::Database,
-        }
-    }
-}
 
 /// The store in a PostgreSQL database.
 pub struct PostgresStore {
@@ -369,6 +331,27 @@ impl Store for PostgresStore {
                 && group.triggers.is_empty()
                 && group.handed_over.is_empty())
         }))
+    }
+
+    async fn alter_alarms(
+        &self,
+        alarms: &[AlarmAt],
+        editor: &dyn AlarmEditor,
+        near: Option<NearClaim>,
+    ) -> Result<Vec<Result<Altered, StoreError>>, StoreError> {
+        in_transaction!(self, |tx, now| alarms::alter(tx, alarms, editor, near, now))
+    }
+
+    async fn alarm(&self, owner: &OwnerId, id: &AlarmId) -> Result<Option<Standalone>, StoreError> {
+        repeating!(self, |conn| alarms::read(conn, owner, id).await)
+    }
+
+    async fn alarms(&self, query: &AlarmQuery) -> Result<Vec<Standalone>, StoreError> {
+        repeating!(self, |conn| alarms::list_alarms(conn, query).await)
+    }
+
+    async fn alarm_counts(&self, owner: &OwnerId) -> Result<Vec<AlarmCount>, StoreError> {
+        repeating!(self, |conn| alarms::counts(conn, owner).await)
     }
 
     async fn claim_due(

@@ -80,11 +80,32 @@ pub async fn history(conn: &mut PgConnection, query: &HistoryQuery) -> Result<Ve
            AND ($4::text IS NULL OR event_uid = $4) AND ($5::text IS NULL OR outcome = $5)
          ORDER BY recorded_at DESC, id DESC LIMIT $7"
     );
+    let of_alarms = concat!(
+        "-- history: of stand-alone alarms
+         SELECT ",
+        columns!(delivery),
+        "
+         FROM delivery AS d
+         WHERE owner = $6 AND substr(event_uid, 1, 1) = ' ' AND ($5::text IS NULL OR outcome = $5) AND recorded_at >= coalesce($1::timestamptz, '-infinity')
+           AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3) AND $4::text IS NULL
+         ORDER BY recorded_at DESC, id DESC LIMIT $7"
+    );
+    let of_failed_alarms = concat!(
+        "-- history: of stand-alone alarms that failed
+         SELECT ",
+        columns!(delivery),
+        "
+         FROM delivery AS d
+         WHERE owner = $6 AND substr(event_uid, 1, 1) = ' ' AND outcome = 'failed' AND outcome = $5::text AND recorded_at >= coalesce($1::timestamptz, '-infinity')
+           AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3) AND $4::text IS NULL
+         ORDER BY recorded_at DESC, id DESC LIMIT $7"
+    );
     let (recorded_at, id) = before(query.after);
-    let rows = sqlx::query(if query.owner.is_some() {
-        of_one
-    } else {
-        of_everybody
+    let rows = sqlx::query(match query.outcome {
+        _ if query.owner.is_none() => of_everybody,
+        Some(Outcome::Failed) if query.is_of_all_alarms() => of_failed_alarms,
+        _ if query.is_of_all_alarms() => of_alarms,
+        _ => of_one,
     })
     .bind(query.since.map(cut))
     .bind(recorded_at)

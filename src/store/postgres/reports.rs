@@ -132,9 +132,10 @@ async fn early(conn: &mut PgConnection, notices: &[&Notice], now: DateTime<Utc>)
     let done = sqlx::query(
         "-- report: early
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
-             outcome, rank, reason, detail, attempts, count, recorded_at, started_at, report, reported_at)
+             outcome, rank, reason, detail, attempts, count, recorded_at, started_at, report, reported_at,
+             first_started_at)
          SELECT t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient, t.occurrence, t.trigger_at, t.repeat,
-             j.outcome, j.rank, j.reason, '', t.attempts, 1, $6, t.attempt_started, j.report, $6
+             j.outcome, j.rank, j.reason, '', t.attempts, 1, $6, t.attempt_started, j.report, $6, t.first_started_at
          FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::text[], $5::text[])
              AS j (id, outcome, rank, reason, report)
          JOIN alarm_trigger AS t ON t.id = j.id

@@ -24,7 +24,11 @@ macro_rules! columns {
         "d.id, d.owner, d.event_uid, d.identity, d.channel, d.recipient,
              d.occurrence, d.trigger_at, d.repeat, d.outcome, d.reason, d.detail,
              d.attempts, d.count, d.handed_over_at, d.recorded_at,
-             d.reference, d.started_at, d.await_until, d.report, d.reported_at"
+             d.reference, d.started_at, d.await_until, d.report, d.reported_at, d.first_started_at"
+    };
+    (standalone_alarm) => {
+        "s.owner, s.id, s.channel, s.status, s.paused, s.fire_at, s.key, s.request_key, s.request_hash,
+             s.created_at, s.updated_at, s.last_fired_at, s.last_error, s.failure_count, s.terms, s.payload"
     };
     (outbox) => {
         "m.id, m.owner, m.handed_over_at, m.recipient, m.subject, m.text, m.raw"

@@ -29,6 +29,7 @@ use crate::store::row;
 use crate::store::row::list;
 use crate::store::row::millis;
 use crate::store::sqlite::addressees;
+use crate::store::sqlite::alarms;
 use crate::store::sqlite::claims;
 use crate::store::sqlite::edits;
 use crate::store::sqlite::groups;
@@ -156,6 +157,7 @@ async fn surroundings(
         copies: judged::shared(groups::copies(conn, &keys).await?),
         handed_over: judged::shared(groups::handed_over(conn, &since).await?),
         addressees: addressees::addressees(conn, owed).await?,
+        standalone: alarms::of_triggers(conn, &judged::standalone_keys(owed)).await?,
     })
 }
 
@@ -194,7 +196,8 @@ async fn start_sending(
         .collect();
     let done = sqlx::query(
         "-- fire_check: send
-         UPDATE alarm_trigger SET state = 'sending', attempt_token = ?2, attempt_started = ?3
+         UPDATE alarm_trigger SET state = 'sending', attempt_token = ?2, attempt_started = ?3,
+             first_started_at = coalesce(first_started_at, ?3)
          WHERE state = 'claimed' AND session = ?4
            AND (id, generation) IN (SELECT unhex(value ->> 0), value ->> 1 FROM json_each(?1))",
     )

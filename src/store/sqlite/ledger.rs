@@ -36,17 +36,18 @@ pub async fn record_endings(
         "-- record_endings
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
              outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at, reference, await_until,
-             started_at)
+             started_at, first_started_at)
          SELECT t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient, t.occurrence, t.trigger_at, t.repeat,
              j.value ->> 1, j.value ->> 2, j.value ->> 3, j.value ->> 4, t.attempts + (j.value ->> 5), 1,
-             j.value ->> 6, ?2, j.value ->> 7, j.value ->> 8, t.attempt_started
+             j.value ->> 6, ?2, j.value ->> 7, j.value ->> 8, t.attempt_started, t.first_started_at
          FROM json_each(?1) AS j CROSS JOIN alarm_trigger AS t ON t.id = unhex(j.value ->> 0)
          WHERE true
          ON CONFLICT (id) DO UPDATE SET
              outcome = excluded.outcome, rank = excluded.rank, reason = excluded.reason, detail = excluded.detail,
              attempts = excluded.attempts, count = excluded.count, recorded_at = excluded.recorded_at,
              handed_over_at = coalesce(excluded.handed_over_at, handed_over_at), reference = excluded.reference,
-             await_until = excluded.await_until, started_at = coalesce(excluded.started_at, started_at)
+             await_until = excluded.await_until, started_at = coalesce(excluded.started_at, started_at),
+             first_started_at = coalesce(first_started_at, excluded.first_started_at)
          WHERE delivery.rank < 2 OR excluded.rank > delivery.rank",
     )
     .bind(list(&listed))

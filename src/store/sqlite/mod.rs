@@ -9,6 +9,7 @@
 //! schema before it: each migration is one transaction together with the note that it was done.
 
 mod addressees;
+mod alarms;
 mod changes;
 mod claims;
 mod edits;
@@ -41,6 +42,11 @@ use sqlx::Transaction;
 use sqlx::sqlite::SqlitePoolOptions;
 
 use crate::clock::Clock;
+use crate::store::AlarmAt;
+use crate::store::AlarmCount;
+use crate::store::AlarmEditor;
+use crate::store::AlarmQuery;
+use crate::store::Altered;
 use crate::store::Backlog;
 use crate::store::Change;
 use crate::store::Changed;
@@ -70,12 +76,14 @@ use crate::store::Rescued;
 use crate::store::Retention;
 use crate::store::Settled;
 use crate::store::Settlement;
+use crate::store::Standalone;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::store::WebhookNews;
 use crate::store::group::Unreadable;
 use crate::store::judged::Attempt;
 use crate::store::page::Page;
+use crate::trigger::AlarmId;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
@@ -277,6 +285,30 @@ impl Store for SqliteStore {
                 && group.triggers.is_empty()
                 && group.handed_over.is_empty())
         }))
+    }
+
+    async fn alter_alarms(
+        &self,
+        alarms: &[AlarmAt],
+        editor: &dyn AlarmEditor,
+        near: Option<NearClaim>,
+    ) -> Result<Vec<Result<Altered, StoreError>>, StoreError> {
+        let mut tx = self.begin().await?;
+        let altered = alarms::alter(&mut tx, alarms, editor, near, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(altered)
+    }
+
+    async fn alarm(&self, owner: &OwnerId, id: &AlarmId) -> Result<Option<Standalone>, StoreError> {
+        alarms::read(&mut *self.reader.acquire().await?, owner, id).await
+    }
+
+    async fn alarms(&self, query: &AlarmQuery) -> Result<Vec<Standalone>, StoreError> {
+        alarms::list_alarms(&mut *self.reader.acquire().await?, query).await
+    }
+
+    async fn alarm_counts(&self, owner: &OwnerId) -> Result<Vec<AlarmCount>, StoreError> {
+        alarms::counts(&mut *self.reader.acquire().await?, owner).await
     }
 
     async fn claim_due(

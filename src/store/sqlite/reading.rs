@@ -70,11 +70,22 @@ pub async fn history(conn: &mut SqliteConnection, query: &HistoryQuery) -> Resul
          WHERE owner = ?6 AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
            AND (?4 IS NULL OR event_uid = ?4) AND (?5 IS NULL OR outcome = ?5)
          ORDER BY +recorded_at DESC, id DESC LIMIT ?7";
+    let of_alarms = "-- history: of stand-alone alarms
+         SELECT * FROM delivery
+         WHERE owner = ?6 AND substr(event_uid, 1, 1) = ' ' AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
+           AND (?5 IS NULL OR outcome = ?5) AND ?4 IS NULL
+         ORDER BY recorded_at DESC, id DESC LIMIT ?7";
+    let of_failed_alarms = "-- history: of stand-alone alarms that failed
+         SELECT * FROM delivery
+         WHERE owner = ?6 AND substr(event_uid, 1, 1) = ' ' AND outcome = 'failed' AND outcome = ?5
+           AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3) AND ?4 IS NULL
+         ORDER BY recorded_at DESC, id DESC LIMIT ?7";
     let (recorded_at, id) = before(query.after);
-    let rows = sqlx::query(if query.owner.is_some() {
-        of_one
-    } else {
-        of_everybody
+    let rows = sqlx::query(match query.outcome {
+        _ if query.owner.is_none() => of_everybody,
+        Some(Outcome::Failed) if query.is_of_all_alarms() => of_failed_alarms,
+        _ if query.is_of_all_alarms() => of_alarms,
+        _ => of_one,
     })
     .bind(query.since.map_or(i64::MIN, millis))
     .bind(recorded_at)

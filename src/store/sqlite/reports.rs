@@ -128,9 +128,11 @@ async fn early(
     let done = sqlx::query(
         "-- report: early
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
-             outcome, rank, reason, detail, attempts, count, recorded_at, started_at, report, reported_at)
+             outcome, rank, reason, detail, attempts, count, recorded_at, started_at, report, reported_at,
+             first_started_at)
          SELECT t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient, t.occurrence, t.trigger_at, t.repeat,
-             j.value ->> 1, j.value ->> 2, j.value ->> 3, '', t.attempts, 1, ?2, t.attempt_started, j.value ->> 4, ?2
+             j.value ->> 1, j.value ->> 2, j.value ->> 3, '', t.attempts, 1, ?2, t.attempt_started, j.value ->> 4, ?2,
+             t.first_started_at
          FROM json_each(?1) AS j CROSS JOIN alarm_trigger AS t ON t.id = unhex(j.value ->> 0)
          WHERE true
          ON CONFLICT (id) DO NOTHING",

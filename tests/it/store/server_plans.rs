@@ -63,6 +63,11 @@ async fn fill(conn: &mut PgConnection, owed: u32) {
                  SELECT decode(md5('d' || n), 'hex'), 'o' || 1 + n % {rows}, 'u' || n, 'a', 'email', 'owner', now(),
                      now(), 0, 'sent', 5, '', '', 1, 1, now(), now() - n * interval '1 second'
                  FROM generate_series(1, {rows}) AS n;
+             INSERT INTO standalone_alarm (owner, id, kind, channel, status, paused, fire_at, request_hash, created_at,
+                     updated_at, failure_count, terms)
+                 SELECT 'o' || 1 + n % {rows}, md5('a' || n), 'once', 'webhook', 'active', false, now(), '',
+                     now() - n * interval '1 second', now(), 0, '{{}}'
+                 FROM generate_series(1, {rows}) AS n;
              INSERT INTO outbox SELECT id, owner, handed_over_at, '', '', '', '' FROM delivery;
              INSERT INTO limit_slot SELECT id, owner, 'email', 'spent', NULL, recorded_at FROM delivery"
         ),
@@ -107,6 +112,8 @@ fn reads_whole_table(statement: &str, steps: &[String]) -> bool {
         "delivery",
         "outbox",
         "limit_slot",
+        "standalone_alarm",
+        "alarm_count",
     ];
     let of = |step: &str, kind: &str| {
         let (_, rest) = step.split_once(kind)?;

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use carillon::store::AlarmQuery;
+use carillon::store::AlarmStatus;
 use carillon::store::AttemptEnd;
 use carillon::store::HistoryQuery;
 use carillon::store::KeptMessage;
@@ -18,6 +20,7 @@ use carillon::store::StoreError;
 use carillon::store::Verdict;
 use carillon::store::postgres::Options;
 use carillon::store::postgres::PostgresStore;
+use carillon::trigger::AlarmId;
 use carillon::trigger::AttemptToken;
 use carillon::trigger::OwnerId;
 use carillon::trigger::SessionId;
@@ -71,6 +74,7 @@ async fn lead(store: &dyn Store, session: SessionId, uid: &str) {
     change(store, uid).await;
     fire(store, session).await;
     look_back(store, new(uid, 0).id()).await;
+    ask_for_alarms(store).await;
     keep_house(store).await;
 }
 
@@ -160,6 +164,22 @@ async fn look_back(store: &dyn Store, id: TriggerId) {
         let noted = noted.expect("it is taken");
         assert_eq!(matches!(noted[..], [Noted::Recorded { .. }]), is_news);
     }
+}
+
+/// There is none, and that is read.
+async fn ask_for_alarms(store: &dyn Store) {
+    let id = AlarmId(format!("{:032x}", 1));
+    assert_eq!(store.alarm(&ada(), &id).await.expect("it is read"), None);
+    for status in [None, Some(AlarmStatus::Active)] {
+        let query = AlarmQuery {
+            owner: ada(),
+            status,
+            after: None,
+            limit: 9,
+        };
+        assert!(store.alarms(&query).await.expect("a list").is_empty());
+    }
+    assert!(store.alarm_counts(&ada()).await.expect("a list").is_empty());
 }
 
 async fn keep_house(store: &dyn Store) {
@@ -273,13 +293,17 @@ fn migrations(dialect: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn both_databases_have_the_same_migrations_numbered_without_a_gap() {
+fn both_databases_have_the_same_migrations_each_under_a_number_of_its_own() {
     let names: Vec<String> = migrations("postgres").into_keys().collect();
 
     assert_eq!(names, migrations("sqlite").into_keys().collect::<Vec<_>>());
-    for (at, name) in names.iter().enumerate() {
-        assert!(name.starts_with(&format!("{:04}_", at + 1)), "{name}");
-    }
+    let number = |name: &String| -> u32 {
+        let (number, _) = name.split_once('_').expect(name);
+        assert_eq!(number.len(), 4, "{name}");
+        number.parse().expect(name)
+    };
+    let numbers: BTreeSet<u32> = names.iter().map(number).collect();
+    assert_eq!(numbers.len(), names.len(), "{names:?}");
 }
 
 /// Why a statement of a migration cannot be carried out while nodes of the version before it are at work.

@@ -1,0 +1,366 @@
+//! What becomes of a stand-alone alarm. Pure, given its row, what it owes and the time.
+
+use std::time::Duration;
+
+use chrono::DateTime;
+use chrono::SecondsFormat;
+use chrono::TimeDelta;
+use chrono::Utc;
+
+use crate::change::alarm::AlarmPatch;
+use crate::change::alarm::NewAlarm;
+use crate::change::alarm::Order;
+use crate::change::alarm::Past;
+use crate::change::alarm::When;
+use crate::store::Alarm;
+use crate::store::AlarmAt;
+use crate::store::AlarmEdit;
+use crate::store::AlarmEditor;
+use crate::store::AlarmRefusal;
+use crate::store::AlarmStatus;
+use crate::store::Edit;
+use crate::store::Group;
+use crate::store::Owner;
+use crate::store::Standalone;
+use crate::trigger::ChannelKind;
+use crate::trigger::NewTrigger;
+use crate::trigger::Place;
+use crate::trigger::State;
+use crate::trigger::firings::Firings;
+use crate::trigger::firings::latest;
+
+/// One order, with what it is decided by.
+pub struct AlarmEditing {
+    /// What is asked.
+    pub order: Order,
+    /// When it was last written, as the caller knows it.
+    pub seen: Option<DateTime<Utc>>,
+    /// How long after its instant a firing is of use at the most.
+    pub most: Duration,
+}
+
+impl AlarmEditor for AlarmEditing {
+    fn edit(
+        &self,
+        at: &AlarmAt,
+        stored: Option<&Standalone>,
+        group: &Group,
+        now: DateTime<Utc>,
+    ) -> AlarmEdit {
+        let now = whole(now);
+        let edit = match (&self.order, stored) {
+            (Order::Create(new), Some(stored)) => return again(at, new, stored),
+            (Order::Create(new), None) => self.create(at, new, group, now),
+            (_, None) => return AlarmEdit::Refuse(AlarmRefusal::Unknown),
+            (_, Some(stored)) if self.seen.is_some_and(|seen| seen != stored.updated_at) => {
+                return AlarmEdit::Refuse(AlarmRefusal::Changed);
+            }
+            (Order::Cancel, Some(stored)) if stored.status == AlarmStatus::Cancelled => {
+                return AlarmEdit::Leave;
+            }
+            (Order::Cancel, Some(stored)) => Ok(cancel(stored, group)),
+            (_, Some(stored)) if stored.status == AlarmStatus::Cancelled => {
+                let cure = "it was cancelled: create another";
+                Err(AlarmRefusal::Conflict(cure.to_owned()))
+            }
+            (Order::Patch(patch), Some(stored)) => self.patch(patch, stored, group, now),
+            (Order::Pause, Some(stored)) if stored.paused => return AlarmEdit::Leave,
+            (Order::Pause, Some(stored)) => pause(stored, group),
+            (Order::Resume, Some(stored)) if !stored.paused => return AlarmEdit::Leave,
+            (Order::Resume, Some(stored)) => self.resume(stored, group, now),
+            (Order::Run, Some(stored)) => self.run(stored, group, now),
+        };
+        match edit {
+            Err(refusal) => AlarmEdit::Refuse(refusal),
+            Ok((mut alarm, edit)) => {
+                let next = stored.map(|stored| stored.updated_at + TimeDelta::milliseconds(1));
+                alarm.updated_at = next.map_or(now, |next| next.max(now));
+                AlarmEdit::Put(Box::new(alarm), edit)
+            }
+        }
+    }
+}
+
+type Decided = Result<(Standalone, Edit), AlarmRefusal>;
+
+impl AlarmEditing {
+    fn create(&self, at: &AlarmAt, new: &NewAlarm, group: &Group, now: DateTime<Utc>) -> Decided {
+        let mut alarm = Standalone {
+            owner: at.owner.clone(),
+            id: at.id.clone(),
+            status: AlarmStatus::Active,
+            paused: false,
+            fire_at: now,
+            channel: new.channel,
+            terms: new.terms.clone(),
+            payload: new.payload.clone(),
+            key: at.key.clone(),
+            request_key: at.request.as_ref().map(|(name, _)| name.clone()),
+            request_hash: new.request_hash.clone(),
+            created_at: now,
+            updated_at: now,
+            last_fired_at: None,
+            last_error: None,
+            failure_count: 0,
+        };
+        alarm.fire_at = instant(&alarm, &new.when, new.past, now)?;
+        self.plan(alarm, group)
+    }
+
+    fn patch(&self, patch: &AlarmPatch, stored: &Standalone, group: &Group, now: DateTime<Utc>) -> Decided {
+        let mut alarm = Standalone {
+            channel: patch.channel,
+            terms: patch.terms.clone(),
+            payload: patch.payload.clone(),
+            ..stored.clone()
+        };
+        let is_another = alarm.channel != stored.channel || alarm.terms.expires_at != stored.terms.expires_at;
+        // A series of which nothing changes that matters goes on with all that it owes.
+        let again =
+            Some(&When::Again).filter(|_| is_another && alarm.terms.cron.is_some() && alarm.is_live());
+        if let Some(when) = patch.when.as_ref().or(again) {
+            alarm.fire_at = instant(&alarm, when, patch.past, now)?;
+            alarm.status = AlarmStatus::Active;
+        }
+        let is_owed_anew = alarm.terms.cron.is_none() || is_another || patch.when.is_some();
+        if alarm.is_live() && is_owed_anew {
+            return self.plan(alarm, group);
+        }
+        Ok((alarm, as_it_is(group)))
+    }
+
+    fn resume(&self, stored: &Standalone, group: &Group, now: DateTime<Utc>) -> Decided {
+        let mut alarm = Standalone {
+            paused: false,
+            ..stored.clone()
+        };
+        if alarm.terms.cron.is_some() {
+            alarm.fire_at = instant(&alarm, &When::Again, Past::Reject, now)?;
+        } else if alarm.fire_at <= now {
+            return Err(AlarmRefusal::Conflict(format!(
+                "its instant, {}, passed while it was paused: give it another with `at` or `delay`, or run it",
+                told(alarm.fire_at)
+            )));
+        }
+        self.plan(alarm, group)
+    }
+
+    /// Fires now, whatever became of it before.
+    fn run(&self, stored: &Standalone, group: &Group, now: DateTime<Utc>) -> Decided {
+        if stored.terms.cron.is_some() {
+            return self.run_between(stored, group, now);
+        }
+        if group.triggers.iter().any(|it| it.state == State::Sending) {
+            return Err(AlarmRefusal::Conflict(
+                "it is being fired at this moment: try again when that is over".to_owned(),
+            ));
+        }
+        let mut alarm = Standalone {
+            paused: false,
+            status: AlarmStatus::Active,
+            fire_at: now,
+            ..stored.clone()
+        };
+        // A firing of this very millisecond would be taken for that one.
+        while group.handed_over.contains(&self.trigger(&alarm)?.id()) {
+            alarm.fire_at += TimeDelta::milliseconds(1);
+        }
+        self.plan(alarm, group)
+    }
+
+    /// A series fires once more now, and goes on as it would have.
+    fn run_between(&self, stored: &Standalone, group: &Group, now: DateTime<Utc>) -> Decided {
+        if !stored.is_live() {
+            let what = if stored.paused { "is paused" } else { "has ended" };
+            return Err(AlarmRefusal::Conflict(format!(
+                "the series {what}: resume it, or give it another `cron`, first"
+            )));
+        }
+        is_reachable(stored, &group.owner)?;
+        let once_more = Standalone {
+            fire_at: now,
+            ..stored.clone()
+        };
+        let mut edit = as_it_is(group);
+        edit.insert.push(NewTrigger {
+            has_more: false,
+            ..self.trigger(&once_more)?
+        });
+        Ok((stored.clone(), edit))
+    }
+
+    /// Owes the next firing of an alarm, and nothing else.
+    fn plan(&self, alarm: Standalone, group: &Group) -> Decided {
+        is_reachable(&alarm, &group.owner)?;
+        if let Some(expires_at) = alarm.terms.expires_at.filter(|at| *at <= alarm.fire_at) {
+            return Err(AlarmRefusal::Invalid(
+                "/expires_at",
+                format!(
+                    "it expires at {}, and would fire at {}: let it expire later, or not at all",
+                    told(expires_at),
+                    told(alarm.fire_at)
+                ),
+            ));
+        }
+        let next = self.trigger(&alarm)?;
+        let mut edit = Edit {
+            alarms: vec![Alarm {
+                served_through: group
+                    .alarms
+                    .iter()
+                    .find(|it| it.wish == next.wish)
+                    .and_then(|it| it.served_through),
+                wish: next.wish.clone(),
+            }],
+            ..Edit::default()
+        };
+        for trigger in &group.triggers {
+            if trigger.id != next.id() {
+                edit.withdraw.push(trigger.id);
+            } else if trigger.expires_at != next.expires_at || trigger.withdrawn {
+                edit.adjust.push((trigger.id, next.expires_at, next.has_more));
+            }
+        }
+        edit.insert.push(next);
+        Ok((alarm, edit))
+    }
+
+    fn trigger(&self, alarm: &Standalone) -> Result<NewTrigger, AlarmRefusal> {
+        let firings = firings(alarm)?;
+        let latest = latest(alarm.fire_at, self.most);
+        let expires_at = match &firings {
+            Some(firings) => firings.expires_at(alarm.fire_at, self.most),
+            None => alarm.terms.expires_at.map_or(latest, |at| at.min(latest)),
+        };
+        Ok(NewTrigger {
+            wish: alarm.wish(),
+            place: Place::at(alarm.fire_at),
+            expires_at,
+            has_more: firings.is_some(),
+            moved: false,
+        })
+    }
+}
+
+fn firings(alarm: &Standalone) -> Result<Option<Firings>, AlarmRefusal> {
+    let firings = alarm.firings().transpose();
+    firings.map_err(|reason| AlarmRefusal::Invalid("/cron", reason))
+}
+
+/// What was asked for before is there; other content under the same name is a mistake.
+fn again(at: &AlarmAt, new: &NewAlarm, stored: &Standalone) -> AlarmEdit {
+    if stored.request_hash == new.request_hash {
+        return AlarmEdit::Leave;
+    }
+    let by_key = at.key.is_some() && at.key == stored.key;
+    AlarmEdit::Refuse(AlarmRefusal::OtherContent(if by_key {
+        "idempotency_key"
+    } else {
+        "Idempotency-Key"
+    }))
+}
+
+/// Everything that is owed is withdrawn; what is being sent arrives, and is not tried again.
+fn cancel(stored: &Standalone, group: &Group) -> (Standalone, Edit) {
+    let alarm = Standalone {
+        status: AlarmStatus::Cancelled,
+        paused: false,
+        ..stored.clone()
+    };
+    (alarm, owing_nothing(group))
+}
+
+fn pause(stored: &Standalone, group: &Group) -> Decided {
+    if stored.status != AlarmStatus::Active {
+        return Err(AlarmRefusal::Conflict(format!(
+            "it has {}: there is nothing to pause",
+            stored.status
+        )));
+    }
+    let alarm = Standalone {
+        paused: true,
+        ..stored.clone()
+    };
+    Ok((alarm, owing_nothing(group)))
+}
+
+fn owing_nothing(group: &Group) -> Edit {
+    Edit {
+        withdraw: group.triggers.iter().map(|trigger| trigger.id).collect(),
+        ..Edit::default()
+    }
+}
+
+fn as_it_is(group: &Group) -> Edit {
+    Edit {
+        alarms: group.alarms.clone(),
+        ..Edit::default()
+    }
+}
+
+/// When it fires. The store keeps milliseconds.
+fn instant(
+    alarm: &Standalone,
+    when: &When,
+    past: Past,
+    now: DateTime<Utc>,
+) -> Result<DateTime<Utc>, AlarmRefusal> {
+    let (at, field) = match when {
+        When::Again => {
+            let next = firings(alarm)?.and_then(|firings| firings.after(now));
+            let never = "it never fires: use another expression, or let it expire later";
+            return next.ok_or_else(|| AlarmRefusal::Invalid("/cron", never.to_owned()));
+        }
+        When::At(at) => (Some(whole(*at)), "/at"),
+        When::In(delay) => (now.checked_add_signed(*delay).map(whole), "/delay"),
+    };
+    let far = || {
+        AlarmRefusal::Invalid(
+            field,
+            "it lies beyond all calendars: use something sooner".to_owned(),
+        )
+    };
+    let at = at.ok_or_else(far)?;
+    match past {
+        _ if at >= now => Ok(at),
+        Past::Fire => Ok(now),
+        Past::Reject => Err(AlarmRefusal::Invalid(
+            field,
+            format!(
+                "{} is past, it is {}: use a later instant, or \"past\": \"fire\" to fire at once",
+                told(at),
+                told(now)
+            ),
+        )),
+    }
+}
+
+/// Whether there is anywhere to send it. It is asked again when it fires.
+fn is_reachable(alarm: &Standalone, owner: &Owner) -> Result<(), AlarmRefusal> {
+    let (is_there, what) = match alarm.channel {
+        ChannelKind::Email => (owner.email.is_some(), "e-mail address"),
+        ChannelKind::Sms => (owner.phone.is_some(), "phone number"),
+        ChannelKind::Webhook => (
+            owner.webhook.is_some() || alarm.terms.target.is_some(),
+            "webhook, and the alarm no `target`",
+        ),
+    };
+    if is_there {
+        return Ok(());
+    }
+    Err(AlarmRefusal::Invalid(
+        "/channel",
+        format!(
+            "owner `{}` has no {what}: put one with PUT /v1/owners/{0}",
+            owner.id
+        ),
+    ))
+}
+
+fn whole(at: DateTime<Utc>) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(at.timestamp_millis()).unwrap_or(at)
+}
+
+fn told(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}

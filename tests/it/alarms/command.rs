@@ -1,0 +1,84 @@
+//! `carillon alarms`, as somebody types it.
+
+use std::process::Output;
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::alarms::Program;
+use crate::alarms::start;
+use crate::harness::hook::Hook;
+use crate::harness::node::Home;
+
+/// Runs the command for the owner of a program.
+async fn run(program: &Program, arguments: &[&str]) -> Output {
+    let mut all = vec!["alarms", "--owner", &program.owner];
+    all.extend(arguments);
+    let mut command = program.node.home.command(&all);
+    let ended = tokio::task::spawn_blocking(move || command.output());
+    ended
+        .await
+        .expect("waiting does not panic")
+        .expect("the binary is there")
+}
+
+/// What a command printed that must succeed.
+async fn said(program: &Program, arguments: &[&str]) -> String {
+    let ended = run(program, arguments).await;
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{said}{ended:?}");
+    said
+}
+
+#[tokio::test]
+async fn alarms_are_asked_for_shown_and_called_off_from_a_shell() {
+    let hook = Hook::start([]).await;
+    let node = start(Home::new()).await;
+    let program = Program::new(std::rc::Rc::new(node), "anna").await;
+    let target = hook.url();
+    let add = ["add", "--target", &target, "--payload", r#"{"n": 1}"#, "--json"];
+    let created = said(
+        &program,
+        &[&add[..], &["--delay", "500ms", "--label", "Tea\u{1b}[2J"]].concat(),
+    )
+    .await;
+    let created: Value = serde_json::from_str(&created).expect("JSON");
+    assert_eq!(
+        (&created["status"], &created["created_via"]),
+        (&json!("active"), &json!("cli"))
+    );
+    let later = said(&program, &[&add[..], &["--when", "in 2 hours"]].concat()).await;
+    let later: Value = serde_json::from_str(&later).expect("JSON");
+    let (first, second) = (
+        created["id"].as_str().expect("an id"),
+        later["id"].as_str().expect("an id"),
+    );
+    program.status(first, "fired").await;
+    assert_eq!(hook.calls()[0].json()["payload"], json!({ "n": 1 }));
+
+    let list = said(&program, &["list"]).await;
+    assert_eq!(list.lines().count(), 3, "{list}");
+    assert!(
+        list.starts_with("ID ") && list.contains(first) && list.contains("fired"),
+        "{list}"
+    );
+    assert!(!list.contains('\u{1b}'), "{list:?}");
+    assert!(said(&program, &["show", second]).await.contains("next_fire_at"));
+    assert!(said(&program, &["cancel", second]).await.contains("cancelled"));
+    assert!(said(&program, &["history"]).await.contains("ok"));
+    said(&program, &["retry", first]).await;
+    hook.until(2).await;
+    let stats = said(&program, &["stats", "--json"]).await;
+    let stats: Value = serde_json::from_str(&stats).expect("JSON");
+    assert_eq!((&stats["total"], &stats["cancelled"]), (&json!(2), &json!(1)));
+
+    let refused = run(&program, &["add", "--delay", "soon", "--target", &target]).await;
+    assert_eq!(refused.status.code(), Some(1));
+    let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        complaint.contains("422") && complaint.contains("soon"),
+        "{complaint}"
+    );
+    let unknown = run(&program, &["show", "none"]).await;
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("404"));
+}
