@@ -236,16 +236,7 @@ impl Node {
                 cleaning.clean(&janitor, &stop).await;
             });
         }
-        if let Some(cluster) = worker.seat.cluster().cloned() {
-            // A node is ready once it knows that somebody leads.
-            worker
-                .ready
-                .set("cluster", Led::default().look(Sight::Nobody, Duration::ZERO));
-            let watching = Arc::clone(&worker);
-            watched(&loops, "watch", shutdown, move |stop| async move {
-                watching.watch(&cluster, &stop).await;
-            });
-        }
+        watch_cluster(&worker, &loops, shutdown);
         let fails = shutdown.clone();
         watched(&loops, "heartbeat", shutdown, move |stop| async move {
             if let Err(reason) = worker.beat(&stop).await {
@@ -260,6 +251,21 @@ impl Node {
             settling,
         }
     }
+}
+
+/// Watches who leads, where there is a cluster.
+fn watch_cluster(worker: &Arc<Worker>, loops: &TaskTracker, shutdown: &Shutdown) {
+    let Some(cluster) = worker.seat.cluster().cloned() else {
+        return;
+    };
+    // A node is ready once it knows that somebody leads.
+    worker
+        .ready
+        .set("cluster", Led::default().look(Sight::Nobody, Duration::ZERO));
+    let watching = Arc::clone(worker);
+    watched(loops, "watch", shutdown, move |stop| async move {
+        watching.watch(&cluster, &stop).await;
+    });
 }
 
 /// A node whose loops run.

@@ -32,7 +32,9 @@ type Limits = BTreeMap<ChannelKind, Option<Limit>>;
 
 impl fmt::Debug for Recall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recall").field("known", &self.known).finish()
+        f.debug_struct("Recall")
+            .field("known", &self.known)
+            .finish_non_exhaustive()
     }
 }
 

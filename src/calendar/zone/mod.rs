@@ -79,8 +79,8 @@ impl Zone {
     }
 
     /// The zone that the observances of a VTIMEZONE describe (RFC 5545 section 3.6.5), good for 1970 to 2100. `None` if
-    /// they describe none: there are no observances, one has a rule or an offset that cannot be understood, or they change
-    /// the clock more often than any zone, or than `budget` allows.
+    /// they describe none: there are no observances, one has a rule or an offset that cannot be understood, they change
+    /// the clock more often than any zone, or than `budget` allows, or by more than a day.
     pub fn custom(name: &str, observances: &[Observance], budget: &mut Budget) -> Option<Self> {
         let table = Table::of(observances, budget)?;
         Some(Self {

@@ -19,6 +19,9 @@ use crate::calendar::zone::fixed_offset;
 const FIRST_YEAR: i32 = 1967;
 const LAST_YEAR: i32 = 2100;
 
+/// How far the offsets of one zone are apart at the most, in seconds: some have crossed the date line.
+const WIDEST_CHANGE: i32 = 86_400;
+
 /// No zone changes its clock as often. Each local time is compared with the changes of some days.
 const MOST_ONSETS: usize = 2_000;
 
@@ -56,6 +59,12 @@ impl Table {
             .iter()
             .all(|part| is_offset(part.offset_from) && is_offset(part.offset_to))
         {
+            return None;
+        }
+        let offsets = observances
+            .iter()
+            .flat_map(|part| [part.offset_from, part.offset_to]);
+        if offsets.clone().max()? - offsets.min()? > WIDEST_CHANGE {
             return None;
         }
         let mut onsets = Vec::new();

@@ -393,6 +393,12 @@ fn a_vtimezone_that_cannot_be_followed_is_no_zone() {
         )
         .is_none()
     );
+    // Nowhere is a clock changed by more than a day.
+    let far = [
+        observance("2025-01-01 00:00", 270, -1439, &[]),
+        observance("2025-07-01 00:00", -1439, 270, &[]),
+    ];
+    assert!(Zone::custom("x", &far, &mut Budget::default()).is_none());
     assert!(
         Zone::custom(
             "x",

@@ -37,8 +37,8 @@ pub(super) struct Facts {
     /// Whether others must not read it over somebody's shoulder.
     pub(super) is_private: bool,
     pub(super) relative: Relative,
-    /// Whether it was moved past its alarms.
-    pub(super) moved: bool,
+    /// Why it is said now.
+    pub(super) occasion: Occasion,
     /// In the recipient's zone.
     pub(super) when: Range,
     /// In the event's own zone, where that differs.
@@ -54,9 +54,30 @@ pub(super) struct Facts {
     /// Whether the description goes on in the calendar.
     pub(super) description_is_cut: bool,
     pub(super) notes: Vec<String>,
-    /// When the reminder was due, if it is late.
-    pub(super) due: Option<Moment>,
     pub(super) trigger_id: String,
+}
+
+/// Why a message says what it says now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// It is due.
+    Due,
+    /// It was due then, and is late.
+    Late(Moment),
+    /// The event was moved past its alarms.
+    Moved,
+}
+
+impl Occasion {
+    fn of(reminder: &Reminder<'_>) -> Self {
+        if reminder.moved {
+            Self::Moved
+        } else if reminder.now - reminder.trigger_at > LATE_AFTER {
+            Self::Late(Moment::at(reminder.zone.to_local(reminder.trigger_at)))
+        } else {
+            Self::Due
+        }
+    }
 }
 
 impl Facts {
@@ -69,7 +90,7 @@ impl Facts {
             is_task: occurrence.is_task,
             is_private: occurrence.is_private,
             relative: relative(reminder),
-            moved: reminder.moved,
+            occasion: Occasion::of(reminder),
             when: Range::of(&occurrence.when, zone),
             event_when: event_range(occurrence, zone),
             location: line(&occurrence.location),
@@ -87,8 +108,6 @@ impl Facts {
             description_is_cut: shown.len() < description.len(),
             description: shown.to_owned(),
             notes: reminder.notes.iter().map(|note| line(note)).collect(),
-            due: (!reminder.moved && reminder.now - reminder.trigger_at > LATE_AFTER)
-                .then(|| Moment::at(zone.to_local(reminder.trigger_at))),
             trigger_id: reminder.trigger.to_string(),
         }
     }
@@ -98,6 +117,7 @@ impl Facts {
     /// Facts of every kind, for a rehearsal: an event at a time of day, one of whole days, and a task.
     pub(super) fn samples() -> [Self; 3] {
         let (start, end) = (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH + TimeDelta::hours(1));
+        let late = || Occasion::Late(Moment::at(start.naive_utc()));
         let timed = Range::of(&When::Timed { start, end }, &Zone::utc());
         let (first, last) = (start.date_naive(), start.date_naive() + TimeDelta::days(1));
         let whole_days = Range::of(
@@ -110,20 +130,25 @@ impl Facts {
             &Zone::utc(),
         );
         [
-            Self::sample(timed.clone(), Relative::timed(end, end, start), false),
-            Self::sample(whole_days, Relative::all_day(last, last, first), false),
-            Self::sample(timed, Relative::timed(start, end, start), true),
+            Self::sample(
+                timed.clone(),
+                Relative::timed(end, end, start),
+                Occasion::Moved,
+                false,
+            ),
+            Self::sample(whole_days, Relative::all_day(last, last, first), late(), false),
+            Self::sample(timed, Relative::timed(start, end, start), Occasion::Moved, true),
         ]
     }
 
-    fn sample(when: Range, relative: Relative, is_task: bool) -> Self {
+    fn sample(when: Range, relative: Relative, occasion: Occasion, is_task: bool) -> Self {
         let text = || "sample".to_owned();
         Self {
             title: text(),
             is_task,
             is_private: false,
             relative,
-            moved: true,
+            occasion,
             event_when: Some(when.clone()),
             when,
             location: text(),
@@ -133,7 +158,6 @@ impl Facts {
             description: text(),
             description_is_cut: true,
             notes: vec![text()],
-            due: Some(Moment::at(DateTime::UNIX_EPOCH.naive_utc())),
             trigger_id: text(),
         }
     }

@@ -8,6 +8,7 @@ use crate::delivery::message::RenderError;
 use crate::delivery::message::direction::Direction;
 use crate::delivery::message::facts::Facts;
 use crate::delivery::message::facts::Moment;
+use crate::delivery::message::facts::Occasion;
 use crate::delivery::message::facts::Range;
 use crate::delivery::message::relative::Part;
 use crate::delivery::message::relative::Relative;
@@ -67,7 +68,10 @@ impl Wording {
             direction: words.direction,
             subject: words.say_with("subject", &fluent_args!["title" => &*isolated, "when" => when])?,
             headline: words.say_with("headline", &headline)?,
-            late: facts.due.as_ref().map(|due| teller.late(due)).transpose()?,
+            late: match &facts.occasion {
+                Occasion::Late(due) => Some(teller.late(due)?),
+                Occasion::Due | Occasion::Moved => None,
+            },
             notes: facts.notes.clone(),
             lines: teller.lines(facts)?,
             description: facts.description.clone(),
@@ -151,7 +155,7 @@ impl Teller<'_> {
     /// Starts in 15 minutes; and that it was moved, where that is why it is said now.
     pub(super) fn how_far(&self, facts: &Facts) -> Result<String, RenderError> {
         let relative = self.relative(&facts.relative, facts.is_task, facts.when.is_timed())?;
-        if !facts.moved {
+        if facts.occasion != Occasion::Moved {
             return Ok(relative);
         }
         self.words

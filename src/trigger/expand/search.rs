@@ -30,8 +30,11 @@ const FIRST: DateTime<Utc> =
 const LAST: DateTime<Utc> =
     DateTime::from_timestamp_secs(253_055_232_000).expect("the year 9989 is in range");
 
-/// How far the wall clock can be off from exact time over a span of days, or that of one zone from another's, in seconds.
+/// How far the wall clock can be off from exact time over a span of days, in seconds: clocks are changed by a day at the most.
 const CLOCK_CHANGES: i64 = 26 * 3600;
+
+/// How far the wall clocks of two zones can be apart, in seconds: each is less than a day from UTC.
+const ZONES_APART: i64 = 48 * 3600;
 
 /// A firing that was found.
 #[derive(Debug, Clone)]
@@ -215,7 +218,7 @@ impl Reach {
         let earliest = span.seconds_nominal() + length + segment.shift.num_seconds();
         let is_nominal = span.days != 0 || has_days || alarm.every.days != 0;
         // From zone to zone, and over the change of a clock.
-        let slack = CLOCK_CHANGES * (2 * i64::from(is_moved) + i64::from(is_nominal));
+        let slack = CLOCK_CHANGES * i64::from(is_nominal || is_moved) + ZONES_APART * i64::from(is_moved);
         Self::between(earliest, earliest + repeats, slack)
     }
 
