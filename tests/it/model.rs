@@ -21,6 +21,7 @@ const BASE: &str = "2026-12-01T00:00:00Z";
 const GRACE: i64 = 5;
 const LENGTH: i64 = 30;
 const MOST_LATE: i64 = 12 * 60;
+const NOTHING: Place = (i64::MIN, i64::MIN);
 
 /// An event, in minutes since [`BASE`].
 #[derive(Debug, Clone, Copy)]
@@ -63,11 +64,20 @@ impl Spec {
     }
 }
 
+/// A version in force.
+#[derive(Debug, Clone, Copy)]
+struct Followed {
+    spec: Spec,
+    /// The last place that it needs no longer serve.
+    served: Place,
+    /// The last place that something became of: sent, too late, or past when it was asked for.
+    through: Place,
+}
+
 #[derive(Debug, Default)]
 struct Model {
     now: i64,
-    /// The version in force, and the last place that it needs no longer serve.
-    events: BTreeMap<u8, (Spec, Place)>,
+    events: BTreeMap<u8, Followed>,
     /// (key, place) -> when it was sent.
     sent: BTreeMap<(u8, Place), i64>,
 }
@@ -76,12 +86,35 @@ impl Model {
     fn put(&mut self, key: u8, spec: Spec) {
         // What is past by more than the grace period when it is asked for is not sent.
         let floor = (self.now - GRACE - 1, i64::MAX);
-        let served = self
-            .events
-            .get(&key)
-            .map_or(floor, |(_, served)| (*served).max(floor));
-        self.events.insert(key, (spec, served));
+        let before = self.events.get(&key).copied();
+        let mut followed = Followed {
+            spec,
+            served: before.map_or(floor, |before| before.served.max(floor)),
+            through: before.map_or(NOTHING, |before| before.through),
+        };
+        let past: Vec<Place> = spec
+            .places()
+            .filter(|place| followed.through < *place && *place <= floor)
+            .collect();
+        if !past.is_empty() {
+            followed.through = floor;
+        }
+        let unstarted = past.into_iter().rfind(|(_, occurrence)| self.now < *occurrence);
+        if let (Some(before), Some(place)) = (before, unstarted)
+            && self.is_move(key, before.spec, before.served, spec, place)
+        {
+            self.sent.entry((key, place)).or_insert(self.now);
+        }
+        self.events.insert(key, followed);
         self.fire();
+    }
+
+    /// Whether what was to come next is now what is past: its occurrence was moved, and whoever waits is told at once.
+    fn is_move(&self, key: u8, before: Spec, served: Place, after: Spec, past: Place) -> bool {
+        let is_owed = |place: &Place| served < *place && !self.sent.contains_key(&(key, *place));
+        before.places().find(is_owed).is_some_and(|next| {
+            next.0 >= self.now - GRACE && next.1 != past.1 && !after.places().any(|place| place == next)
+        })
     }
 
     fn pass(&mut self, minutes: i64) {
@@ -93,15 +126,19 @@ impl Model {
 
     fn fire(&mut self) {
         let now = self.now;
-        for (key, (spec, served)) in &mut self.events {
-            let from = *served;
-            let due = spec.places().filter(|place| *place > from && place.0 <= now);
+        for (key, followed) in &mut self.events {
+            let from = followed.served;
+            let due = followed
+                .spec
+                .places()
+                .filter(|place| *place > from && place.0 <= now);
             for (at, occurrence) in due {
                 let expires = (occurrence + LENGTH).max(at + 5).min(at + MOST_LATE);
                 if now < expires {
                     self.sent.entry((*key, (at, occurrence))).or_insert(now);
                 }
-                *served = (at, occurrence);
+                followed.served = (at, occurrence);
+                followed.through = followed.through.max(followed.served);
             }
         }
     }
