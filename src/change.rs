@@ -8,6 +8,7 @@
 
 mod accept;
 pub mod alarm;
+mod answered;
 mod asked;
 mod edit;
 mod moved;
@@ -22,6 +23,7 @@ use chrono::DateTime;
 use chrono::Utc;
 use tokio::sync::watch;
 
+pub use self::answered::Answered;
 use crate::calendar::zone;
 use crate::store::Acceptance;
 use crate::store::Change;

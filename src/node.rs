@@ -68,7 +68,7 @@ pub struct Parts {
     /// Its ways out.
     pub channels: BTreeMap<ChannelKind, Arc<dyn Channel>>,
     /// How reminders are worded.
-    pub renderer: Renderer,
+    pub renderer: Arc<Renderer>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Told that loops turn.
@@ -155,7 +155,7 @@ impl Node {
             clock: Arc::clone(&clock),
             armed: Arc::clone(&seat.armed),
             session,
-            renderer: Arc::new(renderer),
+            renderer,
             metrics: Arc::clone(&metrics),
             config: live.lanes.subscribe(),
             sends: TaskTracker::new(),

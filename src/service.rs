@@ -24,6 +24,7 @@ use crate::cluster::Cluster;
 use crate::config::Complaints;
 use crate::config::Settings;
 use crate::config::what_needs_restart;
+use crate::delivery::Detail;
 use crate::delivery::message::RenderError;
 use crate::delivery::message::Renderer;
 use crate::http;
@@ -71,6 +72,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let store = open(&settings, &clock, &seat).await?;
 
     let (tokens, receipts) = (tokens(store.as_ref()).await?, settings.sms.readers());
+    let renderer = Arc::new(renderer.with_answers(answers(&settings, &tokens)));
     let live = Live::new(&settings);
     let ready = Readiness::new();
     let parts = Parts {
@@ -78,7 +80,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         clock: Arc::clone(&clock),
         database_clock,
         channels: channels(&settings, &tokens, &clock, &metrics)?,
-        renderer,
+        renderer: Arc::clone(&renderer),
         metrics: Arc::clone(&metrics),
         ready: ready.clone(),
         delivers: settings.worker.enabled,
@@ -86,7 +88,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     };
     let node = Node::assemble(parts, &name(&settings, &seat), &live).await?;
     watch_cluster(&seat, &shutdown);
-    let changes = node.changes.clone();
+    let (changes, detail) = (node.changes.clone(), detail(&node));
     let running = node.run(settings.worker.initial_delay, &shutdown);
 
     let (http, webhooks) = (settings.http.clone(), settings.webhook.targets());
@@ -109,12 +111,11 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         ready: ready.clone(),
         reload,
         seat: seat.clone(),
+        pages: renderer,
+        detail,
         webhooks,
     };
-    let clock = Arc::clone(&api.clock);
-    let router = http::router(api, &http);
-    let answering = http::serve(listener, router, http.limits, clock, shutdown.clone());
-    let serving = watch_api(tokio::spawn(answering), shutdown.clone());
+    let serving = serve_api(listener, api, &http, &shutdown);
 
     shutdown.soft.cancelled().await;
     ready.drain();
@@ -210,6 +211,24 @@ fn watch_cluster(seat: &Seat, shutdown: &Shutdown) {
     });
 }
 
+/// How much of an event mails tell, by the configuration in force.
+fn detail(node: &Node) -> Arc<dyn Fn() -> Detail + Send + Sync> {
+    let lanes = node.shared.config.clone();
+    Arc::new(move || lanes.borrow().channels[&ChannelKind::Email].content)
+}
+
+fn serve_api(
+    listener: TcpListener,
+    api: Api,
+    config: &http::Config,
+    shutdown: &Shutdown,
+) -> tokio::task::JoinHandle<()> {
+    let clock = Arc::clone(&api.clock);
+    let router = http::router(api, config);
+    let answering = http::serve(listener, router, config.limits, clock, shutdown.clone());
+    watch_api(tokio::spawn(answering), shutdown.clone())
+}
+
 /// An API that ends before it is asked to takes the process down.
 fn watch_api(serving: tokio::task::JoinHandle<()>, shutdown: Shutdown) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
@@ -242,8 +261,7 @@ fn channels(
         Some(relay) => Arc::new(EmailChannel::new(letterhead, [relay.clone()], Arc::clone(clock))?),
         None => Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock))),
     };
-    let public_url = settings.http.public_url.as_ref();
-    let callbacks = public_url.map(|url| Callbacks::new(url, tokens.clone()));
+    let callbacks = callbacks(settings, tokens);
     let metrics = Arc::clone(metrics);
     let witness = Arc::new(move |provider: &str, report: &Report| metrics.submitted(provider, report));
     let sms = SmsChannel::new(settings.sms.clone(), callbacks.as_ref(), witness, clock)?;
@@ -254,6 +272,17 @@ fn channels(
         (ChannelKind::Sms, Arc::new(sms)),
         (ChannelKind::Webhook, Arc::new(webhook)),
     ]))
+}
+
+/// Where mails are answered, if they are to be.
+fn answers(settings: &Settings, tokens: &Tokens) -> Option<Callbacks> {
+    callbacks(settings, tokens).filter(|_| settings.answer_links)
+}
+
+/// The addresses in messages by which whoever got one reaches us; none where nobody can.
+fn callbacks(settings: &Settings, tokens: &Tokens) -> Option<Callbacks> {
+    let public_url = settings.http.public_url.as_ref();
+    public_url.map(|url| Callbacks::new(url, tokens.clone()))
 }
 
 /// What a reload changes.

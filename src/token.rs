@@ -118,6 +118,12 @@ impl Callbacks {
         self.ending(id, "fail")
     }
 
+    /// Where the owner answers the reminder of the trigger with this id.
+    pub fn answer(&self, id: &str) -> String {
+        let token = self.tokens.token(id, Purpose::Answer);
+        format!("{}/answer/{id}/{token}", self.base)
+    }
+
     /// Where `provider` says what became of the message for the trigger with this id.
     pub fn receipt(&self, provider: &str, id: &str) -> String {
         let token = self.tokens.token(id, Purpose::Receipt(provider));

@@ -92,7 +92,7 @@ impl BenchNode {
             clock,
             database_clock: None,
             channels: BTreeMap::from([(ChannelKind::Email, channel)]),
-            renderer: Renderer::new(None).expect("the built-in templates are right"),
+            renderer: Arc::new(Renderer::new(None).expect("the built-in templates are right")),
             metrics: Arc::new(Metrics::new()),
             ready: Readiness::new(),
             delivers: true,

@@ -128,3 +128,22 @@ month =
         [11] نوفمبر
        *[12] ديسمبر
     }
+
+## Answers from the message
+
+answer-intro = الرد على هذا التذكير:
+answer-acknowledge = تم
+answer-snooze-10m = ذكِّرني مجددًا بعد 10 دقائق
+answer-snooze-1h = ذكِّرني مجددًا بعد ساعة
+answer-snooze-until-start = ذكِّرني مجددًا عند البدء
+answer-mute = إيقاف جميع التذكيرات بهذا الحدث
+answer-unmute = إعادة تشغيل التذكيرات بهذا الحدث
+answer-title = الرد على تذكير
+answered-acknowledge = سُجِّل هذا التذكير على أنه منجَز.
+answered-snooze = سيصلك تذكير مجددًا: { $moment }
+answered-mute = أُوقفت جميع التذكيرات بهذا الحدث.
+answered-unmute = أُعيد تشغيل التذكيرات بهذا الحدث.
+answer-next = التذكير التالي: { $moment }
+answer-no-next = لا يوجد تذكير آخر بهذا الحدث.
+answer-started = لقد بدأ الحدث بالفعل، فلا شيء يُنتظر.
+answer-gone = لم يعد هذا الرابط صالحًا. ربما حُذف الحدث أو انتهى منذ وقت طويل.

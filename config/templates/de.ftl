@@ -137,3 +137,22 @@ month-short =
         [11] Nov.
        *[12] Dez.
     }
+
+## Answers from the message
+
+answer-intro = Auf diese Erinnerung antworten:
+answer-acknowledge = Erledigt
+answer-snooze-10m = In 10 Minuten erneut erinnern
+answer-snooze-1h = In 1 Stunde erneut erinnern
+answer-snooze-until-start = Zum Beginn erneut erinnern
+answer-mute = Alle Erinnerungen an diesen Termin ausschalten
+answer-unmute = Erinnerungen an diesen Termin wieder einschalten
+answer-title = Auf eine Erinnerung antworten
+answered-acknowledge = Die Erinnerung ist als erledigt vermerkt.
+answered-snooze = Sie werden erneut erinnert: { $moment }
+answered-mute = Alle Erinnerungen an diesen Termin sind ausgeschaltet.
+answered-unmute = Die Erinnerungen an diesen Termin sind wieder eingeschaltet.
+answer-next = Nächste Erinnerung: { $moment }
+answer-no-next = Es ist keine weitere Erinnerung an diesen Termin vorgesehen.
+answer-started = Der Termin hat bereits begonnen, es gibt also nichts mehr abzuwarten.
+answer-gone = Dieser Link ist nicht mehr gültig. Der Termin wurde vielleicht gelöscht oder liegt lange zurück.

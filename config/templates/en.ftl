@@ -165,3 +165,24 @@ month-short =
         [11] Nov
        *[12] Dec
     }
+
+## Answers from the message
+
+# Introduces the links in a mail; each offers one of the six acts below, as do the buttons of the page.
+answer-intro = Answer this reminder:
+answer-acknowledge = Done
+answer-snooze-10m = Remind me again in 10 minutes
+answer-snooze-1h = Remind me again in 1 hour
+answer-snooze-until-start = Remind me again when it starts
+answer-mute = Turn off all reminders of this event
+answer-unmute = Turn reminders of this event on again
+# The page behind the links: its title, and what it says. $moment is one of the times above.
+answer-title = Answer a reminder
+answered-acknowledge = The reminder is marked as done.
+answered-snooze = You will be reminded again: { $moment }
+answered-mute = All reminders of this event are off.
+answered-unmute = Reminders of this event are on again.
+answer-next = Next reminder: { $moment }
+answer-no-next = No further reminder of this event is planned.
+answer-started = It has already started, so there is nothing to wait for.
+answer-gone = This link is no longer valid. What it was about may have been deleted or be over for long.

@@ -137,3 +137,22 @@ month-short =
         [11] nov
        *[12] dic
     }
+
+## Answers from the message
+
+answer-intro = Responda a este recordatorio:
+answer-acknowledge = Hecho
+answer-snooze-10m = Recordármelo de nuevo en 10 minutos
+answer-snooze-1h = Recordármelo de nuevo en 1 hora
+answer-snooze-until-start = Recordármelo de nuevo cuando empiece
+answer-mute = Desactivar todos los recordatorios de este evento
+answer-unmute = Volver a activar los recordatorios de este evento
+answer-title = Responder a un recordatorio
+answered-acknowledge = El recordatorio está marcado como hecho.
+answered-snooze = Se le recordará de nuevo: { $moment }
+answered-mute = Todos los recordatorios de este evento están desactivados.
+answered-unmute = Los recordatorios de este evento vuelven a estar activados.
+answer-next = Próximo recordatorio: { $moment }
+answer-no-next = No hay más recordatorios previstos para este evento.
+answer-started = Ya ha empezado, así que no hay nada que esperar.
+answer-gone = Este enlace ya no es válido. Es posible que el evento se haya eliminado o haya terminado hace tiempo.

@@ -143,3 +143,22 @@ month-short =
         [11] nov.
        *[12] déc.
     }
+
+## Answers from the message
+
+answer-intro = Répondre à ce rappel{"\u00A0"}:
+answer-acknowledge = Terminé
+answer-snooze-10m = Me le rappeler dans 10 minutes
+answer-snooze-1h = Me le rappeler dans 1 heure
+answer-snooze-until-start = Me le rappeler au début
+answer-mute = Désactiver tous les rappels de cet événement
+answer-unmute = Réactiver les rappels de cet événement
+answer-title = Répondre à un rappel
+answered-acknowledge = Le rappel est marqué comme terminé.
+answered-snooze = Vous recevrez un nouveau rappel{"\u00A0"}: { $moment }
+answered-mute = Tous les rappels de cet événement sont désactivés.
+answered-unmute = Les rappels de cet événement sont de nouveau actifs.
+answer-next = Prochain rappel{"\u00A0"}: { $moment }
+answer-no-next = Aucun autre rappel n’est prévu pour cet événement.
+answer-started = L’événement a déjà commencé{"\u00A0"}: il n’y a plus rien à attendre.
+answer-gone = Ce lien n’est plus valable. L’événement a peut-être été supprimé, ou il est passé depuis longtemps.

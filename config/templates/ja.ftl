@@ -85,3 +85,22 @@ weekday =
         [sat] 土
        *[sun] 日
     }
+
+## Answers from the message
+
+answer-intro = このリマインダーに回答する：
+answer-acknowledge = 完了
+answer-snooze-10m = 10分後にもう一度通知する
+answer-snooze-1h = 1時間後にもう一度通知する
+answer-snooze-until-start = 開始時にもう一度通知する
+answer-mute = この予定の通知をすべてオフにする
+answer-unmute = この予定の通知を再びオンにする
+answer-title = リマインダーへの回答
+answered-acknowledge = このリマインダーを完了にしました。
+answered-snooze = もう一度お知らせします：{ $moment }
+answered-mute = この予定の通知をすべてオフにしました。
+answered-unmute = この予定の通知を再びオンにしました。
+answer-next = 次の通知：{ $moment }
+answer-no-next = この予定について、これ以降の通知はありません。
+answer-started = すでに始まっているため、開始時の通知はできません。
+answer-gone = このリンクは無効になりました。予定が削除されたか、終了してから長い時間が経っている可能性があります。

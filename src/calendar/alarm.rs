@@ -31,6 +31,8 @@ pub struct Alarm {
     pub attendees: Vec<String>,
     /// Why it never fires, whoever reads it.
     pub refused: Option<String>,
+    /// The instance that an absolute trigger is about, by its RECURRENCE-ID; none: that of its component.
+    pub about: Option<DateTime<Utc>>,
 }
 
 /// When an alarm goes off (RFC 5545 section 3.8.6.3).

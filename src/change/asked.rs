@@ -8,6 +8,7 @@ use crate::store::Owner;
 use crate::trigger::ChannelKind;
 use crate::trigger::Recipient;
 use crate::trigger::Wish;
+use crate::trigger::answers::Answers;
 use crate::trigger::expand;
 use crate::trigger::expand::Person;
 use crate::trigger::recipients;
@@ -26,18 +27,23 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Reads copies, each with its source, as `owner` does. What comes from a source that they muted asks for nothing.
-    pub fn of(mut copies: Vec<(&str, Event)>, owner: &Owner, policies: &Policies) -> Self {
+    /// Reads copies, each with its source, as `owner` does, with what they answered to reminders. What comes from a source
+    /// that they muted asks for nothing, and nothing does where they muted the event.
+    pub fn of(mut copies: Vec<(&str, Event)>, owner: &Owner, answers: &Answers, policies: &Policies) -> Self {
         let wants = &owner.preferences;
-        copies.retain(|(source, _)| !wants.mutes(source));
+        copies.retain(|(source, _)| answers.muted_at.is_none() && !wants.mutes(source));
         policies.defaults.complete(&mut copies, wants);
-        let own: Vec<Event> = copies.into_iter().map(|(_, event)| event).collect();
+        let mut own: Vec<Event> = copies.into_iter().map(|(_, event)| event).collect();
         let person = owner.person_by(policies.choices);
         let (allowed, refused) = recipients::sorted_out(&own, &person, &policies.recipients, wants);
         let others = allowed
             .into_iter()
             .map(|address| (address.clone(), recipients::telling(&own, &address)))
             .collect();
+        // Others are told whatever the owner did about it.
+        for event in &mut own {
+            answers.read_into(event, &person);
+        }
         Self {
             person,
             own,

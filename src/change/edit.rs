@@ -55,7 +55,12 @@ pub fn cost(asked: &Asked, wishes: &[Wish], now: DateTime<Utc>) -> Result<u32, G
 /// Puts `group` right.
 pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTime<Utc>) -> Edit {
     let mut edit = Edit::default();
-    let asked = Asked::of(read_copies(group, &mut edit), &group.owner, policies);
+    let asked = Asked::of(
+        read_copies(group, &mut edit),
+        &group.owner,
+        &group.answers,
+        policies,
+    );
     let wishes = asked.wishes(&group.uid, &group.owner, policies);
     let editing = Editing {
         group,

@@ -16,6 +16,7 @@ use crate::change::edit;
 use crate::store::Change;
 use crate::store::ChangeBody;
 use crate::store::Owner;
+use crate::trigger::answers::Answers;
 use crate::trigger::expand;
 use crate::trigger::recipients::Recipients;
 
@@ -86,7 +87,12 @@ pub fn read(
     let mut warnings = calendar.warnings;
     let mut cost = 0;
     if let Some(owner) = owner {
-        let asked = Asked::of(vec![(&at.source, event.clone())], owner, policies);
+        let asked = Asked::of(
+            vec![(&at.source, event.clone())],
+            owner,
+            &Answers::default(),
+            policies,
+        );
         if !is_message {
             warnings.extend(unheard(event, &at.source, owner, policies));
             warnings.extend(unwritten(&asked.refused, policies));

@@ -49,7 +49,7 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 23] = [
+pub const RESTART: [&str; 24] = [
     "store.",
     "cluster.",
     "node.",
@@ -59,6 +59,7 @@ pub const RESTART: [&str; 23] = [
     "channels.email.from",
     "channels.email.envelope_sender",
     "channels.email.message_id_domain",
+    "channels.email.answer_links",
     "channels.email.smtp.",
     "channels.webhook.secret_file",
     "channels.webhook.allow_networks",
@@ -145,6 +146,8 @@ pub struct Settings {
     pub channels: BTreeMap<ChannelKind, ChannelConfig>,
     /// What all our mails have in common, also those that stay in the outbox.
     pub letterhead: Letterhead,
+    /// Whether our mails have links by which they are answered, where others reach this service.
+    pub answer_links: bool,
     /// How the mail relay is reached; none: messages stay in the outbox.
     pub smtp: Option<smtp::Config>,
     /// How calls are made.
@@ -202,6 +205,7 @@ impl Settings {
             delivery,
             smtp: mail::smtp(reader, &letterhead),
             letterhead,
+            answer_links: reader.flag("channels.email.answer_links"),
             sms: sms::read(reader),
             text_form: sms::form(reader),
             policies: policies::read(reader),

@@ -162,10 +162,17 @@ impl FireJudge {
         let mut copies = read_copies(candidate).map_err(|_| Stuck::Unreadable)?;
         self.defaults.complete(&mut copies, &candidate.owner.preferences);
         let mut events: Vec<Event> = copies.into_iter().map(|(_, event)| event).collect();
-        if let Recipient::Address(address) = &alarm.wish.recipient {
-            events = recipients::telling(&events, address);
-        }
         let person = candidate.owner.person_by(self.choices);
+        match &alarm.wish.recipient {
+            Recipient::Address(address) => events = recipients::telling(&events, address),
+            Recipient::Owner => {
+                for answers in candidate.answers.iter() {
+                    for event in &mut events {
+                        answers.read_into(event, &person);
+                    }
+                }
+            }
+        }
         let series = Series {
             events: &events,
             person: &person,
@@ -313,8 +320,9 @@ fn spared(candidate: &Candidate) -> Option<Reason> {
 /// The copies of a candidate's event that are not muted.
 fn heard(candidate: &Candidate) -> impl Iterator<Item = &EventCopy> {
     let wants = &candidate.owner.preferences;
+    let is_muted = candidate.answers.iter().any(|answers| answers.muted_at.is_some());
     let copies = candidate.copies.iter();
-    copies.filter(|copy| !wants.mutes(&copy.at.source))
+    copies.filter(move |copy| !is_muted && !wants.mutes(&copy.at.source))
 }
 
 /// The copies of a candidate's event that are not muted and can be read, each with its source; an error if none of them

@@ -14,6 +14,7 @@ mod facts;
 mod flaws;
 mod folder;
 mod languages;
+mod page;
 mod relative;
 #[cfg(test)]
 mod samples;
@@ -34,6 +35,8 @@ use crate::trigger::OwnerId;
 use crate::trigger::TriggerId;
 
 pub use self::error::RenderError;
+pub use self::page::AnswerPage;
+pub use self::page::Said;
 pub use self::short::TextForm;
 pub use self::templates::Gap;
 pub use self::templates::Renderer;
@@ -69,6 +72,8 @@ pub struct Reminder<'a> {
     pub payload: Option<&'a str>,
     /// What else the recipient should know, a line each.
     pub notes: &'a [String],
+    /// Where the recipient answers; none where they cannot.
+    pub answer: Option<&'a str>,
 }
 
 impl Reminder<'_> {

@@ -41,6 +41,8 @@ pub fn message(
         .ok_or_else(|| "the occurrence is no longer in its event".to_owned())?;
     let content = content.min(most(&occurrence, &trigger.wish.recipient));
     let occurrence = told(occurrence, content);
+    let is_own = trigger.wish.recipient == Recipient::Owner;
+    let answer = is_own.then(|| renderer.answer_link(trigger.id)).flatten();
     let reminder = Reminder {
         trigger: trigger.id,
         trigger_at: trigger.place.trigger_at,
@@ -56,6 +58,7 @@ pub fn message(
         attempt: trigger.attempts + 1,
         payload: trigger.payload.as_deref(),
         notes: &[],
+        answer: answer.as_deref(),
     };
     renderer.render(&reminder).map_err(|error| error.to_string())
 }
@@ -82,7 +85,7 @@ fn most(occurrence: &Occurrence, recipient: &Recipient) -> Detail {
 }
 
 /// The occurrence with no more than may be told of it.
-fn told(occurrence: Occurrence, content: Detail) -> Occurrence {
+pub fn told(occurrence: Occurrence, content: Detail) -> Occurrence {
     if content == Detail::Full {
         return occurrence;
     }

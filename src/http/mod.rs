@@ -4,10 +4,13 @@
 //! and answered as JSON; every error is a problem (RFC 9457). Nothing is decided here, so a crash in the middle of a
 //! request loses only the answer: the caller repeats it and is told `unchanged`.
 //!
-//! A bearer token protects everything but the probes ([`auth`]) and what is reported back ([`reports`]). Without one the API is for this machine alone, and
+//! A bearer token protects everything but the probes ([`auth`]), what is reported back ([`reports`]) and what owners answer
+//! ([`answers`]). Without one the API is for this machine alone, and
 //! for programs, not for pages of other sites that a browser on this machine has open.
 
 mod alarms;
+mod answered;
+mod answers;
 mod auth;
 mod body;
 mod changes;
@@ -44,6 +47,8 @@ use crate::channel::receipt;
 use crate::channel::webhook::Guard;
 use crate::clock::Clock;
 use crate::config::Complaints;
+use crate::delivery::Detail;
+use crate::delivery::message::Renderer;
 use crate::listen;
 use crate::listen::Bounds;
 use crate::listen::Port;
@@ -104,6 +109,10 @@ pub struct Api {
     pub tokens: Tokens,
     /// Who reads the receipts of which provider.
     pub receipts: receipt::Readers,
+    /// Words the pages by which reminders are answered.
+    pub pages: Arc<Renderer>,
+    /// How much of an event those pages tell: as much as mails do.
+    pub detail: Arc<dyn Fn() -> Detail + Send + Sync>,
     /// Which addresses owners may have called; none where no call leaves.
     pub webhooks: Option<Guard>,
 }
@@ -114,6 +123,7 @@ struct Shared {
     api: Api,
     limits: Limits,
     listen: SocketAddr,
+    public_url: Option<String>,
     guard: auth::Guard,
 }
 
@@ -153,6 +163,7 @@ pub fn router(api: Api, config: &Config) -> Router {
         api,
         limits: config.limits,
         listen: config.listen,
+        public_url: config.public_url.clone(),
         guard: guard.clone(),
     };
     let guarded = guarded_routes().layer(middleware::from_fn_with_state(guard, auth::check));
@@ -176,6 +187,10 @@ fn guarded_routes() -> Router<Shared> {
         .route("/", get(page::status))
         .route("/outbox", get(page::outbox))
         .route("/v1/owners/{id}", put(owners::put).get(owners::read))
+        .route(
+            "/v1/owners/{id}/events/{uid}/alarms",
+            get(answered::read).post(answered::post),
+        )
         .route("/v1/sources/{source}/events/{key}", event)
         .route(
             "/v1/sources/{source}/events/{key}/triggers",
@@ -208,6 +223,7 @@ fn alarm_routes() -> Router<Shared> {
 /// They look themselves at who calls.
 fn reporting_routes() -> Router<Shared> {
     Router::new()
+        .route("/answer/{trigger}/{token}", get(answers::show).post(answers::act))
         .route("/v1/deliveries/{id}/complete", post(reports::complete))
         .route("/v1/deliveries/{id}/fail", post(reports::fail))
         .route(

@@ -110,7 +110,9 @@ fn render(name: &'static str, source: &'static str, values: &Value) -> Response 
 /// Adds what keeps browsers from guessing, keeping and leaking.
 pub(super) async fn harden(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // A page with a form has a policy of its own.
+    let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
+    policy.or_insert(HeaderValue::from_static(POLICY));
     headers.insert(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),

@@ -15,6 +15,7 @@ use crate::trigger::SessionId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
+use crate::trigger::answers::Answers;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
 
@@ -70,6 +71,8 @@ pub struct Group {
     pub uid: String,
     /// The copies that are not deleted, ordered by source and key.
     pub copies: Vec<EventCopy>,
+    /// What its owner answered to reminders of it.
+    pub answers: Answers,
     /// The wishes.
     pub alarms: Vec<Alarm>,
     /// The triggers that are owed.
@@ -178,6 +181,15 @@ pub struct NearClaim {
     pub session: SessionId,
     /// How far ahead of now.
     pub window: Duration,
+}
+
+/// What is to become of what an owner answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answering {
+    /// What it was when that was decided.
+    pub before: Answers,
+    /// What it is to be.
+    pub after: Answers,
 }
 
 /// What became of one change.

@@ -20,6 +20,7 @@ use crate::trigger::Place;
 use crate::trigger::SessionId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
+use crate::trigger::answers::Answers;
 use crate::trigger::limit::Limit;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
@@ -52,6 +53,8 @@ pub struct Candidate {
     pub copies: Arc<Vec<EventCopy>>,
     /// The stand-alone alarm as it is now, where it is that of one; none where that is gone.
     pub standalone: Option<Arc<Standalone>>,
+    /// What its owner answered to reminders of the event: one, or none.
+    pub answers: Arc<Vec<Answers>>,
     /// Triggers of the group that were handed over lately: not to be planned as successors.
     pub handed_over: Arc<Vec<TriggerId>>,
     /// What is known of whom it is for; none where that is its owner.

@@ -17,6 +17,7 @@ use crate::store::value::Values;
 use crate::trigger::OwnerId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
+use crate::trigger::answers::Answers;
 
 /// The name of a group.
 pub type GroupKey = (OwnerId, String);
@@ -42,6 +43,8 @@ pub struct Rows {
     pub owners: BTreeMap<OwnerId, Result<Owner, StoreError>>,
     /// Their copies.
     pub copies: ByGroup<EventCopy>,
+    /// What was answered to reminders of them: a row each at the most.
+    pub answers: ByGroup<Answers>,
     /// Their wishes.
     pub alarms: ByGroup<Alarm>,
     /// What they owe.
@@ -85,11 +88,18 @@ impl Rows {
             owner: owner?,
             uid: key.1.clone(),
             copies: self.copies.remove(key).unwrap_or(Ok(Vec::new()))?,
+            answers: one(self.answers.remove(key))?,
             alarms: self.alarms.remove(key).unwrap_or(Ok(Vec::new()))?,
             triggers: self.triggers.remove(key).unwrap_or(Ok(Vec::new()))?,
             handed_over: self.handed_over.remove(key).unwrap_or(Ok(Vec::new()))?,
         })
     }
+}
+
+/// The only row of a group; what is like none where there is none.
+fn one<T: Default>(rows: Option<Result<Vec<T>, StoreError>>) -> Result<T, StoreError> {
+    let rows = rows.unwrap_or(Ok(Vec::new()))?;
+    Ok(rows.into_iter().next().unwrap_or_default())
 }
 
 fn of<'a, T>(rows: &'a ByGroup<T>, key: &GroupKey) -> &'a [T] {

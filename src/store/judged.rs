@@ -42,6 +42,7 @@ use crate::trigger::State;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
+use crate::trigger::answers::Answers;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
 
@@ -83,6 +84,7 @@ pub fn since(owed: &[Owed], now: DateTime<Utc>) -> BTreeMap<GroupKey, DateTime<U
 pub struct Surroundings {
     pub owners: BTreeMap<OwnerId, Result<Owner, StoreError>>,
     pub copies: BTreeMap<GroupKey, Result<Arc<Vec<EventCopy>>, StoreError>>,
+    pub answers: Shared<Answers>,
     pub handed_over: BTreeMap<GroupKey, Result<Arc<Vec<TriggerId>>, StoreError>>,
     pub addressees: BTreeMap<TriggerId, Addressee>,
     pub standalone: BTreeMap<GroupKey, Result<Arc<Standalone>, StoreError>>,
@@ -106,6 +108,7 @@ impl Surroundings {
             alarm,
             owner,
             copies: found(&self.copies, &key).map_err(complain)?,
+            answers: found(&self.answers, &key).map_err(complain)?,
             handed_over: found(&self.handed_over, &key).map_err(complain)?,
             addressee: self.addressees.get(&id).cloned(),
             standalone: standalone.cloned(),

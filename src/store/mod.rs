@@ -34,6 +34,7 @@ mod value;
 pub use addressee::Addressee;
 pub use change::Acceptance;
 pub use change::Alarm;
+pub use change::Answering;
 pub use change::Change;
 pub use change::ChangeBody;
 pub use change::Changed;
@@ -172,6 +173,16 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         editor: &dyn Editor,
         near: Option<NearClaim>,
     ) -> Result<(Changed, Option<(OwnerId, String)>), StoreError>;
+
+    /// Replaces what the owner answered to reminders of an event of theirs by `answering.after`, if it still is
+    /// `answering.before` and there is a copy of the event, and edits the group in the same transaction. None: it is not.
+    async fn answer(
+        &self,
+        key: &(OwnerId, String),
+        answering: &Answering,
+        editor: &dyn Editor,
+        near: Option<NearClaim>,
+    ) -> Result<Option<Changed>, StoreError>;
 
     /// One copy, or its tombstone.
     async fn copy(&self, at: &EventKey) -> Result<Option<EventCopy>, StoreError>;

@@ -38,6 +38,7 @@ use crate::trigger::State;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
+use crate::trigger::answers::Answers;
 
 /// Milliseconds since 1970. What is finer is cut.
 pub fn millis(instant: DateTime<Utc>) -> i64 {
@@ -263,6 +264,11 @@ pub fn copy<R: Values>(row: &R) -> Result<EventCopy, StoreError> {
         quarantine: columns.value("quarantine")?,
         changed_at: columns.instant("changed_at")?,
     })
+}
+
+/// Reads a row of `answer`.
+pub fn answers<R: Values>(row: &R) -> Result<Answers, StoreError> {
+    Columns::new("answer", "event_uid", row).json("answers")
 }
 
 fn webhook(owner: &Columns<'_>) -> Result<Option<Webhook>, StoreError> {

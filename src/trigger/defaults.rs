@@ -40,6 +40,7 @@ impl DefaultAlarm {
             acknowledged: None,
             attendees: Vec::new(),
             refused: None,
+            about: None,
         }
     }
 }

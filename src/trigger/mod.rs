@@ -7,6 +7,7 @@
 //!    └─ holder lost ───┘  └──── retry ─────────┘
 //! ```
 
+pub mod answers;
 pub mod defaults;
 pub mod expand;
 pub mod firings;

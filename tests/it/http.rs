@@ -1,5 +1,6 @@
 //! The API, called without a socket: real routes on a real store, in a time that the test moves.
 
+mod answers;
 mod changes;
 mod ending;
 mod events;
@@ -24,6 +25,8 @@ use carillon::config::Complaint;
 use carillon::config::Complaints;
 use carillon::config::Origin;
 use carillon::config::Settings;
+use carillon::delivery::Detail;
+use carillon::delivery::message::Renderer;
 use carillon::http::Api;
 use carillon::http::router;
 use carillon::post::Seat;
@@ -82,6 +85,8 @@ impl Edge {
             seat: Seat::default(),
             tokens: reports::tokens(),
             receipts: reports::readers(),
+            pages: Arc::new(Renderer::new(None).expect("the built-in templates are right")),
+            detail: Arc::new(|| Detail::Full),
             webhooks: settings.webhook.targets(),
         };
         let router = router(api, &settings.http);

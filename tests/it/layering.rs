@@ -24,7 +24,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         "metrics" => &["calendar", "trigger", "store", "channel", "change"],
         "change" | "planner" | "janitor" => &["calendar", "trigger", "store", "clock", "metrics"],
         "delivery" => &[
-            "calendar", "trigger", "store", "channel", "clock", "metrics", "ready",
+            "calendar", "trigger", "store", "channel", "clock", "metrics", "ready", "token",
         ],
         "worker" => &[
             "trigger",
@@ -49,9 +49,10 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         "config" => &[
             "trigger", "channel", "change", "cluster", "delivery", "worker", "http", "logging",
         ],
+        // What owners read on the page by which they answer is worded as their mail is.
         "http" => &[
-            "calendar", "trigger", "store", "change", "channel", "clock", "cluster", "metrics", "post",
-            "ready", "shutdown", "config", "listen", "token",
+            "calendar", "trigger", "store", "change", "channel", "clock", "cluster", "delivery", "metrics",
+            "post", "ready", "shutdown", "config", "listen", "token",
         ],
         "cli" => &[
             "calendar", "trigger", "store", "channel", "delivery", "clock", "config", "logging", "preview",

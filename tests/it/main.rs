@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod alarms;
+mod answers;
 mod article;
 mod bad_input;
 mod by_hand;

@@ -86,7 +86,7 @@ impl Scene {
             clock: shared,
             database_clock: Some(clock),
             channels: BTreeMap::from([(ChannelKind::Email, outbox)]),
-            renderer: Renderer::new(None).expect("the built-in templates are right"),
+            renderer: Arc::new(Renderer::new(None).expect("the built-in templates are right")),
             metrics: Arc::clone(&metrics),
             ready: ready.clone(),
             delivers: true,

@@ -36,6 +36,7 @@ macro_rules! contract {
 }
 
 mod addressees;
+mod answers;
 mod changes;
 mod claims;
 mod fire;

@@ -92,6 +92,22 @@ impl Default for Limits {
     }
 }
 
+/// Content lines as text, folded (RFC 5545 section 3.1).
+pub fn folded(lines: &[String]) -> String {
+    lines.iter().fold(String::new(), |mut text, line| {
+        tree::fold(line, &mut text);
+        text
+    })
+}
+
+/// A TEXT value as it is written (RFC 5545 section 3.3.11).
+pub fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace(';', "\\;")
+        .replace(',', "\\,")
+        .replace('\n', "\\n")
+}
+
 /// Reads an iCalendar object from bytes in whatever encoding and line ends it comes.
 pub fn parse(bytes: &[u8]) -> Result<Calendar, IcalError> {
     parse_within(bytes, &Limits::default())

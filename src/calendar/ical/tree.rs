@@ -174,7 +174,7 @@ fn parts(head: &str) -> Vec<&str> {
 }
 
 /// Writes a line in pieces of at most 75 octets, never inside a character.
-fn fold(line: &str, text: &mut String) {
+pub(super) fn fold(line: &str, text: &mut String) {
     let mut rest = line;
     let mut width = WIDTH;
     while rest.len() > width {

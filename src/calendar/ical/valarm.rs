@@ -207,6 +207,7 @@ fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<(Alarm, Optio
         repeat,
         every,
         acknowledged: source.find("ACKNOWLEDGED").and_then(component::instant),
+        about: None,
     };
     Ok((alarm, once.map(|(_, why)| why)))
 }

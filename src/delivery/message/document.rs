@@ -142,6 +142,7 @@ mod tests {
             attempt: 2,
             payload,
             notes: &[],
+            answer: None,
         });
         let read: serde_json::Value = serde_json::from_str(&written).unwrap();
         serde_json::to_string_pretty(&read).unwrap()

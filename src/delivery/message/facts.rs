@@ -15,6 +15,8 @@ use crate::calendar::zone::Zone;
 use crate::delivery::message::Reminder;
 use crate::delivery::message::direction::steers;
 use crate::delivery::message::relative::Relative;
+use crate::trigger::answers::Act;
+use crate::trigger::answers::Wait;
 
 /// Characters of a description that are shown.
 const MAX_DESCRIPTION: usize = 2_000;
@@ -55,6 +57,8 @@ pub(super) struct Facts {
     pub(super) description_is_cut: bool,
     pub(super) notes: Vec<String>,
     pub(super) trigger_id: String,
+    /// How it can be answered, each with its link.
+    pub(super) answers: Vec<(Act, String)>,
 }
 
 /// Why a message says what it says now.
@@ -109,6 +113,10 @@ impl Facts {
             description: shown.to_owned(),
             notes: reminder.notes.iter().map(|note| line(note)).collect(),
             trigger_id: reminder.trigger.to_string(),
+            answers: reminder
+                .answer
+                .map(|link| answers(link, occurrence.when.start() > reminder.now))
+                .unwrap_or_default(),
         }
     }
 }
@@ -159,6 +167,7 @@ impl Facts {
             description_is_cut: true,
             notes: vec![text()],
             trigger_id: text(),
+            answers: answers("https://example.org/", true),
         }
     }
 }
@@ -177,7 +186,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    fn at(local: NaiveDateTime) -> Self {
+    pub(super) fn at(local: NaiveDateTime) -> Self {
         Self {
             time: Some((local.hour(), local.minute())),
             ..Self::on(local.date())
@@ -216,7 +225,7 @@ impl Range {
         self.first.time.is_some()
     }
 
-    fn of(when: &When, zone: &Zone) -> Self {
+    pub(super) fn of(when: &When, zone: &Zone) -> Self {
         match when {
             When::Timed { start, end } => {
                 let (first, last) = (zone.to_local(*start), zone.to_local(*end));
@@ -264,6 +273,15 @@ fn event_range(occurrence: &Occurrence, zone: &Zone) -> Option<Range> {
     differs.then(|| Range::of(&occurrence.when, own))
 }
 
+/// What can be answered: to wait for the start makes sense before it. What is off is turned on again on the page.
+fn answers(link: &str, is_ahead: bool) -> Vec<(Act, String)> {
+    Act::ALL
+        .into_iter()
+        .filter(|act| *act != Act::Unmute && (is_ahead || *act != Act::Snooze(Wait::UntilStart)))
+        .map(|act| (act, format!("{link}?act={}", act.as_str())))
+        .collect()
+}
+
 /// The name and what it means on that day.
 fn zone_label(zone: &Zone, instant: DateTime<Utc>) -> String {
     let name = zone.name();
@@ -291,7 +309,7 @@ pub(super) fn is_web(link: &str) -> bool {
 
 /// One line of at most [`MAX_LINE`] characters, without control characters, those of direction included: a line is
 /// isolated as a whole.
-fn line(text: &str) -> String {
+pub(super) fn line(text: &str) -> String {
     let is_break = |c: char| c.is_whitespace() || c.is_control();
     let text = text.replace(steers, "");
     let words: Vec<_> = text.split(is_break).filter(|word| !word.is_empty()).collect();

@@ -131,6 +131,7 @@ fn reminder<'a>(occurrence: &'a Occurrence, sending: &'a Sending, locale: &'a st
         attempt: 1,
         payload: None,
         notes: &sending.notes,
+        answer: None,
     }
 }
 

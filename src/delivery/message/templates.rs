@@ -14,6 +14,7 @@ use minijinja::value::Serde;
 
 use crate::channel;
 use crate::channel::Content;
+use crate::delivery::message::AnswerPage;
 use crate::delivery::message::Reminder;
 use crate::delivery::message::RenderError;
 use crate::delivery::message::TextForm;
@@ -22,16 +23,21 @@ use crate::delivery::message::facts::Facts;
 use crate::delivery::message::facts::is_web;
 use crate::delivery::message::folder;
 use crate::delivery::message::languages::Languages;
+use crate::delivery::message::page;
 use crate::delivery::message::wording::Wording;
+use crate::token::Callbacks;
 use crate::trigger::ChannelKind;
+use crate::trigger::TriggerId;
 
 const TEXT: &str = "reminder.txt";
 const HTML: &str = "reminder.html";
+const ANSWER: &str = "answer.html";
 
 /// What we bring: name in the operator's folder, and content.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 3] = [
     (TEXT, include_str!("../../../config/templates/reminder.txt")),
     (HTML, include_str!("../../../config/templates/reminder.html")),
+    (ANSWER, include_str!("../../../config/templates/answer.html")),
 ];
 
 /// Instructions that a template may take. Ours take about a thousand; an endless one must end.
@@ -59,6 +65,8 @@ pub struct Renderer {
     environment: Environment<'static>,
     languages: Languages,
     text_form: TextForm,
+    /// Where reminders are answered; none where they cannot be.
+    answers: Option<Callbacks>,
 }
 
 impl Renderer {
@@ -90,6 +98,7 @@ impl Renderer {
             environment,
             languages,
             text_form: TextForm::default(),
+            answers: None,
         };
         renderer.rehearse()?;
         Ok(renderer)
@@ -100,6 +109,19 @@ impl Renderer {
     pub const fn with_text_form(mut self, text_form: TextForm) -> Self {
         self.text_form = text_form;
         self
+    }
+
+    /// With links by which reminders are answered.
+    #[must_use]
+    pub fn with_answers(mut self, answers: Option<Callbacks>) -> Self {
+        self.answers = answers;
+        self
+    }
+
+    /// Where the reminder of this trigger is answered, if it can be.
+    pub fn answer_link(&self, trigger: TriggerId) -> Option<String> {
+        let answers = self.answers.as_ref()?;
+        Some(answers.answer(&trigger.to_string()))
     }
 
     /// The languages that leave something to English.
@@ -117,10 +139,13 @@ impl Renderer {
         for words in self.languages.all() {
             for facts in Facts::samples() {
                 let wording = Value::from(Serde(Wording::of(&facts, words)?));
-                for (name, _) in BUILT_IN {
+                for name in [TEXT, HTML] {
                     self.write(name, &wording)?;
                 }
                 self.text_form.write(&facts, words)?;
+            }
+            for page in page::rehearsal(words)? {
+                self.write(ANSWER, &Value::from(Serde(page)))?;
             }
         }
         Ok(())
@@ -145,6 +170,15 @@ impl Renderer {
             content,
             language: words.tag.clone(),
         })
+    }
+
+    /// The page by which a reminder is answered, as HTML.
+    ///
+    /// # Errors
+    /// As for a message.
+    pub fn answer_page(&self, page: &AnswerPage<'_>) -> Result<String, RenderError> {
+        let wording = page.wording(self.languages.nearest(page.locale))?;
+        self.write(ANSWER, &Value::from(Serde(wording)))
     }
 
     fn letter(&self, wording: Wording) -> Result<Content, RenderError> {

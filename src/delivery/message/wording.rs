@@ -14,6 +14,8 @@ use crate::delivery::message::relative::Part;
 use crate::delivery::message::relative::Relative;
 use crate::delivery::message::relative::Tense;
 use crate::delivery::message::words::Words;
+use crate::trigger::answers::Act;
+use crate::trigger::answers::Wait;
 
 /// All that the templates are given: a message in words, but without form.
 #[derive(Debug, Serialize)]
@@ -32,6 +34,9 @@ pub(super) struct Wording {
     description: String,
     /// Where the rest of the description is, if it is not all here.
     more: Option<String>,
+    /// What introduces `answers`, where there are any.
+    answer: Option<String>,
+    answers: Vec<Line>,
     why: String,
     reminder_id: String,
 }
@@ -76,6 +81,10 @@ impl Wording {
             lines: teller.lines(facts)?,
             description: facts.description.clone(),
             more: facts.description_is_cut.then(|| words.say("more")).transpose()?,
+            answer: (!facts.answers.is_empty())
+                .then(|| words.say("answer-intro"))
+                .transpose()?,
+            answers: teller.answers(facts)?,
             why: words.say(if facts.is_task { "why-task" } else { "why-event" })?,
             reminder_id: words.say_with("reminder-id", &id)?,
             title,
@@ -122,6 +131,16 @@ impl Teller<'_> {
             add("status", label, foreign(&self.status(status)?))?;
         }
         Ok(lines)
+    }
+
+    fn answers(&self, facts: &Facts) -> Result<Vec<Line>, RenderError> {
+        let answers = facts.answers.iter();
+        answers
+            .map(|(act, link)| {
+                let text = self.words.direction.isolated(link);
+                self.line(act.as_str(), offer(*act), link.clone(), &text)
+            })
+            .collect()
     }
 
     fn line(
@@ -221,7 +240,7 @@ impl Teller<'_> {
     }
 
     /// Day and time, or only the day where whole days are meant.
-    fn moment(&self, moment: &Moment, date: &'static str) -> Result<String, RenderError> {
+    pub(super) fn moment(&self, moment: &Moment, date: &'static str) -> Result<String, RenderError> {
         let date = self.date(moment, date)?;
         match self.time(moment)? {
             None => Ok(date),
@@ -253,6 +272,18 @@ impl Teller<'_> {
             "minute" => format!("{minute:02}"),
         ];
         self.words.say_with("time", &args).map(Some)
+    }
+}
+
+/// The message that offers an act.
+pub(super) const fn offer(act: Act) -> &'static str {
+    match act {
+        Act::Acknowledge => "answer-acknowledge",
+        Act::Snooze(Wait::TenMinutes) => "answer-snooze-10m",
+        Act::Snooze(Wait::Hour) => "answer-snooze-1h",
+        Act::Snooze(Wait::UntilStart) => "answer-snooze-until-start",
+        Act::Mute => "answer-mute",
+        Act::Unmute => "answer-unmute",
     }
 }
 

@@ -17,7 +17,7 @@ const TIME: &[&str] = &["hour", "hh", "hour12", "minute", "half"];
 const DISTANCE: &[&str] = &["distance"];
 
 /// Every message we say, and what it is given.
-pub(super) const MESSAGES: [(&str, &[&str]); 49] = [
+pub(super) const MESSAGES: [(&str, &[&str]); 65] = [
     ("subject", &["title", "when"]),
     ("headline", &["relative", "title"]),
     ("moved", &["relative"]),
@@ -67,6 +67,22 @@ pub(super) const MESSAGES: [(&str, &[&str]); 49] = [
     ("same-day", &["date", "start", "end"]),
     ("from-to", &["first", "last"]),
     ("in-zone", &["when", "zone"]),
+    ("answer-intro", &[]),
+    ("answer-acknowledge", &[]),
+    ("answer-snooze-10m", &[]),
+    ("answer-snooze-1h", &[]),
+    ("answer-snooze-until-start", &[]),
+    ("answer-mute", &[]),
+    ("answer-unmute", &[]),
+    ("answer-title", &[]),
+    ("answered-acknowledge", &[]),
+    ("answered-snooze", &["moment"]),
+    ("answered-mute", &[]),
+    ("answered-unmute", &[]),
+    ("answer-next", &["moment"]),
+    ("answer-no-next", &[]),
+    ("answer-started", &[]),
+    ("answer-gone", &[]),
 ];
 
 /// The words of one language.

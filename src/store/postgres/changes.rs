@@ -25,6 +25,7 @@ use crate::store::decided;
 use crate::store::group;
 use crate::store::group::GroupKey;
 use crate::store::group::Unreadable;
+use crate::store::postgres::answers;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::edits;
 use crate::store::postgres::groups;
@@ -76,6 +77,12 @@ pub async fn change(
     }
     following.write(conn).await?;
     let keys = following.touched.keys().cloned().collect();
+    if changes
+        .iter()
+        .any(|change| matches!(change.body, ChangeBody::Delete))
+    {
+        answers::forget(conn, &keys).await?;
+    }
     let mut complaints = BTreeMap::new();
     for (key, edited) in edit(conn, &keys, terms.editor, terms.near, now).await? {
         match (edited, &mut results[following.touched[&key]]) {

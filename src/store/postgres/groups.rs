@@ -25,6 +25,7 @@ use crate::store::row::Columns;
 use crate::trigger::OwnerId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
+use crate::trigger::answers::Answers;
 
 /// Reads groups. A group without an owner is not there; one with an unreadable row is an error of its own.
 pub async fn load(
@@ -38,6 +39,7 @@ pub async fn load(
     let mut rows = Rows {
         owners: owners(conn, keys.iter().map(|(owner, _)| owner)).await?,
         copies: copies(conn, keys).await?,
+        answers: answers(conn, keys).await?,
         alarms: alarms(conn, keys).await?,
         triggers,
         handed_over: ByGroup::new(),
@@ -88,6 +90,26 @@ pub async fn copies(
     .fetch_all(conn)
     .await?;
     grouped(&rows, row::copy)
+}
+
+/// Reads what was answered to reminders of groups.
+pub async fn answers(
+    conn: &mut PgConnection,
+    keys: &BTreeSet<GroupKey>,
+) -> Result<ByGroup<Answers>, StoreError> {
+    let (owners, uids) = columns(keys.iter());
+    let rows = sqlx::query(
+        "-- answers
+         SELECT w.owner, w.event_uid, w.answers
+         FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
+         JOIN answer AS w ON w.owner = j.owner COLLATE \"C\" AND w.event_uid = j.uid COLLATE \"C\"
+         WHERE w.owner = ANY($1) AND w.event_uid = ANY($2)",
+    )
+    .bind(owners)
+    .bind(uids)
+    .fetch_all(conn)
+    .await?;
+    grouped(&rows, row::answers)
 }
 
 /// Reads the wishes of groups.

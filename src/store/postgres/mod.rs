@@ -17,6 +17,7 @@ mod transaction;
 
 mod addressees;
 mod alarms;
+mod answers;
 mod changes;
 mod claims;
 mod columns;
@@ -56,6 +57,7 @@ use crate::store::AlarmCount;
 use crate::store::AlarmEditor;
 use crate::store::AlarmQuery;
 use crate::store::Altered;
+use crate::store::Answering;
 use crate::store::Backlog;
 use crate::store::Change;
 use crate::store::Changed;
@@ -169,42 +171,6 @@ impl PostgresStore {
             None => Ok(()),
         }
     }
-
-    /// Numbers a new node of the cluster.
-    pub async fn register(&self, addr: &str) -> Result<i64, StoreError> {
-        in_transaction!(self, |tx, _| registry::register(tx, addr))
-    }
-
-    /// The charter of the cluster; if there is none, one with `me` as the founder.
-    pub async fn found_or_get(&self, me: i64) -> Result<Charter, StoreError> {
-        in_transaction!(self, |tx, _| registry::found_or_get(tx, me))
-    }
-
-    /// Forgets a cluster whose voters have lost what they promised: the next node founds another one. Returns the names of
-    /// nodes that showed a sign of life within `dead_after`: then nothing is done.
-    pub async fn dissolve(&self, dead_after: Duration) -> Result<Vec<String>, StoreError> {
-        in_transaction!(self, |tx, now| registry::dissolve(tx, now - dead_after))
-    }
-
-    /// All nodes that were numbered and not forgotten, with their addresses.
-    pub async fn peers(&self) -> Result<Vec<(i64, String)>, StoreError> {
-        repeating!(self, |conn| registry::peers(conn).await)
-    }
-
-    /// Notes that a node is there, and where.
-    pub async fn seen(&self, me: i64, addr: &str) -> Result<(), StoreError> {
-        in_transaction!(self, |tx, _| registry::seen(tx, me, addr))
-    }
-
-    /// Strikes a node that is gone for good.
-    pub async fn forget(&self, id: i64) -> Result<(), StoreError> {
-        in_transaction!(self, |tx, _| registry::forget(tx, id))
-    }
-
-    /// Makes `fence` the one in force, unless a later one is; whether it now is.
-    pub async fn acquire(&self, fence: Fence) -> Result<bool, StoreError> {
-        in_transaction!(self, |tx, _| registry::acquire(tx, fence))
-    }
 }
 
 #[async_trait::async_trait]
@@ -304,6 +270,22 @@ impl Store for PostgresStore {
         let changed = in_transaction!(self, |tx, now| changes::edit_page(tx, &page, editor, near, now))?;
         let more = u32::try_from(page.len()) == Ok(limit);
         Ok((changed, page.into_iter().next_back().filter(|_| more)))
+    }
+
+    async fn answer(
+        &self,
+        key: &(OwnerId, String),
+        answering: &Answering,
+        editor: &dyn Editor,
+        near: Option<NearClaim>,
+    ) -> Result<Option<Changed>, StoreError> {
+        in_transaction!(self, |tx, now| answers::answer(
+            tx,
+            (key, answering),
+            editor,
+            near,
+            now
+        ))
     }
 
     async fn copy(&self, at: &EventKey) -> Result<Option<EventCopy>, StoreError> {

@@ -1,5 +1,7 @@
 //! What the nodes of a cluster ask the database before they know each other: numbers, the founder, the fence.
 
+use std::time::Duration;
+
 use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
@@ -7,6 +9,45 @@ use sqlx::Row;
 
 use crate::store::Fence;
 use crate::store::StoreError;
+use crate::store::postgres::PostgresStore;
+
+impl PostgresStore {
+    /// Numbers a new node of the cluster.
+    pub async fn register(&self, addr: &str) -> Result<i64, StoreError> {
+        in_transaction!(self, |tx, _| register(tx, addr))
+    }
+
+    /// The charter of the cluster; if there is none, one with `me` as the founder.
+    pub async fn found_or_get(&self, me: i64) -> Result<Charter, StoreError> {
+        in_transaction!(self, |tx, _| found_or_get(tx, me))
+    }
+
+    /// Forgets a cluster whose voters have lost what they promised: the next node founds another one. Returns the names of
+    /// nodes that showed a sign of life within `dead_after`: then nothing is done.
+    pub async fn dissolve(&self, dead_after: Duration) -> Result<Vec<String>, StoreError> {
+        in_transaction!(self, |tx, now| dissolve(tx, now - dead_after))
+    }
+
+    /// All nodes that were numbered and not forgotten, with their addresses.
+    pub async fn peers(&self) -> Result<Vec<(i64, String)>, StoreError> {
+        repeating!(self, |conn| peers(conn).await)
+    }
+
+    /// Notes that a node is there, and where.
+    pub async fn seen(&self, me: i64, addr: &str) -> Result<(), StoreError> {
+        in_transaction!(self, |tx, _| seen(tx, me, addr))
+    }
+
+    /// Strikes a node that is gone for good.
+    pub async fn forget(&self, id: i64) -> Result<(), StoreError> {
+        in_transaction!(self, |tx, _| forget(tx, id))
+    }
+
+    /// Makes `fence` the one in force, unless a later one is; whether it now is.
+    pub async fn acquire(&self, fence: Fence) -> Result<bool, StoreError> {
+        in_transaction!(self, |tx, _| acquire(tx, fence))
+    }
+}
 
 /// What makes the cluster this one.
 #[derive(Debug, Clone, PartialEq, Eq)]

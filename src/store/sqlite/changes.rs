@@ -26,6 +26,7 @@ use crate::store::group::GroupKey;
 use crate::store::group::Unreadable;
 use crate::store::row;
 use crate::store::row::millis;
+use crate::store::sqlite::answers;
 use crate::store::sqlite::edits;
 use crate::store::sqlite::groups;
 use crate::trigger::OwnerId;
@@ -45,6 +46,12 @@ pub async fn change(
         let mut savepoint = conn.begin().await?;
         let (mut results, touched) = copy(&mut savepoint, changes, editor, &spoilt, now).await?;
         let keys = touched.keys().cloned().collect();
+        if changes
+            .iter()
+            .any(|change| matches!(change.body, ChangeBody::Delete))
+        {
+            answers::forget(&mut savepoint, &keys).await?;
+        }
         let before = spoilt.len();
         for (key, edited) in edit(&mut savepoint, &keys, editor, near, now).await? {
             match (edited, &mut results[touched[&key]]) {

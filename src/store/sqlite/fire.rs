@@ -155,6 +155,7 @@ async fn surroundings(
     Ok(Surroundings {
         owners: groups::owners(conn, triggers().map(|trigger| &trigger.wish.owner)).await?,
         copies: judged::shared(groups::copies(conn, &keys).await?),
+        answers: judged::shared(groups::answers(conn, &keys).await?),
         handed_over: judged::shared(groups::handed_over(conn, &since).await?),
         addressees: addressees::addressees(conn, owed).await?,
         standalone: alarms::of_triggers(conn, &judged::standalone_keys(owed)).await?,

@@ -26,6 +26,7 @@ use crate::store::sqlite::ledger;
 use crate::trigger::OwnerId;
 use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
+use crate::trigger::answers::Answers;
 
 /// Reads groups. A group without an owner is not there; one with an unreadable row is an error of its own.
 pub async fn load(
@@ -37,6 +38,7 @@ pub async fn load(
     let mut rows = Rows {
         owners: owners(conn, keys.iter().map(|(owner, _)| owner)).await?,
         copies: copies(conn, keys).await?,
+        answers: answers(conn, keys).await?,
         alarms: alarms(conn, keys).await?,
         triggers: triggers(conn, keys, unreadable, now).await?,
         handed_over: ByGroup::new(),
@@ -80,6 +82,22 @@ pub async fn copies(
     .fetch_all(conn)
     .await?;
     grouped(&rows, row::copy)
+}
+
+/// Reads what was answered to reminders of groups.
+pub async fn answers(
+    conn: &mut SqliteConnection,
+    keys: &BTreeSet<GroupKey>,
+) -> Result<ByGroup<Answers>, StoreError> {
+    let rows = sqlx::query(
+        "-- answers
+         SELECT w.owner, w.event_uid, w.answers
+         FROM json_each(?1) AS j CROSS JOIN answer AS w ON w.owner = j.value ->> 0 AND w.event_uid = j.value ->> 1",
+    )
+    .bind(listed(keys))
+    .fetch_all(conn)
+    .await?;
+    grouped(&rows, row::answers)
 }
 
 /// Reads the wishes of groups.

@@ -10,6 +10,7 @@
 
 mod addressees;
 mod alarms;
+mod answers;
 mod changes;
 mod claims;
 mod edits;
@@ -47,6 +48,7 @@ use crate::store::AlarmCount;
 use crate::store::AlarmEditor;
 use crate::store::AlarmQuery;
 use crate::store::Altered;
+use crate::store::Answering;
 use crate::store::Backlog;
 use crate::store::Change;
 use crate::store::Changed;
@@ -259,6 +261,19 @@ impl Store for SqliteStore {
         Ok((changed, page.into_iter().next_back().filter(|_| more)))
     }
 
+    async fn answer(
+        &self,
+        key: &(OwnerId, String),
+        answering: &Answering,
+        editor: &dyn Editor,
+        near: Option<NearClaim>,
+    ) -> Result<Option<Changed>, StoreError> {
+        let mut tx = self.begin().await?;
+        let changed = answers::answer(&mut tx, (key, answering), editor, near, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(changed)
+    }
+
     async fn copy(&self, at: &EventKey) -> Result<Option<EventCopy>, StoreError> {
         reading::copy(&mut *self.reader.acquire().await?, at).await
     }
@@ -276,8 +291,7 @@ impl Store for SqliteStore {
     async fn group(&self, owner: &OwnerId, uid: &str) -> Result<Option<Group>, StoreError> {
         let mut snapshot = self.snapshot().await?;
         let keys = BTreeSet::from([(owner.clone(), uid.to_owned())]);
-        let now = self.clock.now();
-        let found = groups::load(&mut snapshot, &keys, Unreadable::Report, now).await?;
+        let found = groups::load(&mut snapshot, &keys, Unreadable::Report, self.clock.now()).await?;
         let group = found.into_iter().next().map(|(_, group)| group).transpose()?;
         Ok(group.filter(|group| {
             !(group.copies.is_empty()

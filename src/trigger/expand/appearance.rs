@@ -38,6 +38,15 @@ pub(super) fn of(series: &Series<'_>, person: &Person, occurrence: DateTime<Utc>
     shown(segment.component, instance.as_ref(), occurrence, person)
 }
 
+/// The instance with this RECURRENCE-ID.
+pub(super) fn instance(series: &Series<'_>, occurrence: DateTime<Utc>) -> Option<Instance> {
+    if let Some(component) = series.singles.get(&occurrence) {
+        return series.single(occurrence, component);
+    }
+    let segment = series.segment_of(occurrence)?;
+    slot(series, occurrence).map(|slot| series.instance(segment, &slot))
+}
+
 /// The slot at exactly this instant. DTSTART has one even where EXDATE removes it: absolute triggers belong to it.
 pub(super) fn slot(series: &Series<'_>, occurrence: DateTime<Utc>) -> Option<Slot> {
     let listed = series.listed.iter().find(|slot| slot.at.instant == occurrence);

@@ -19,6 +19,7 @@ use crate::calendar::recurrence::Rule;
 use crate::trigger::AlarmIdentity;
 use crate::trigger::expand::Person;
 use crate::trigger::expand::Refusal;
+use crate::trigger::expand::appearance;
 use crate::trigger::expand::instance::Instance;
 use crate::trigger::expand::series::Series;
 use crate::trigger::expand::series::Slot;
@@ -51,6 +52,9 @@ impl<'a> Voice<'a> {
 
     /// The instance that an absolute trigger is said to belong to; none for a task without any date.
     pub(super) fn instance(&self, series: &Series<'a>) -> Option<Instance> {
+        if let Some(about) = self.alarm.about {
+            return appearance::instance(series, about);
+        }
         match self.role {
             Role::Single(occurrence) => series.single(occurrence, self.component),
             Role::Segment(index) => {
