@@ -90,7 +90,10 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let running = node.run(settings.worker.initial_delay, &shutdown);
 
     let (http, webhooks) = (settings.http.clone(), settings.webhook.targets());
-    tracing::info!("{}", http::where_to_look(http.listen, settings.smtp.is_some()));
+    tracing::info!(
+        "{}",
+        http::where_to_look(http.listen, !settings.relays.is_empty())
+    );
     let reloaded = Reloaded {
         live,
         levels,
@@ -238,9 +241,11 @@ fn channels(
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
     let letterhead = settings.letterhead.clone();
-    let email: Arc<dyn Channel> = match &settings.smtp {
-        Some(relay) => Arc::new(EmailChannel::new(letterhead, [relay.clone()], Arc::clone(clock))?),
-        None => Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock))),
+    let email: Arc<dyn Channel> = if settings.relays.is_empty() {
+        Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock)))
+    } else {
+        let relays = settings.relays.clone();
+        Arc::new(EmailChannel::new(letterhead, relays, Arc::clone(clock))?)
     };
     let public_url = settings.http.public_url.as_ref();
     let callbacks = public_url.map(|url| Callbacks::new(url, tokens.clone()));

@@ -49,7 +49,7 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 23] = [
+pub const RESTART: [&str; 25] = [
     "store.",
     "cluster.",
     "node.",
@@ -60,6 +60,8 @@ pub const RESTART: [&str; 23] = [
     "channels.email.envelope_sender",
     "channels.email.message_id_domain",
     "channels.email.smtp.",
+    "channels.email.further_relays",
+    "channels.email.relays.",
     "channels.webhook.secret_file",
     "channels.webhook.allow_networks",
     "channels.webhook.timeout",
@@ -145,8 +147,8 @@ pub struct Settings {
     pub channels: BTreeMap<ChannelKind, ChannelConfig>,
     /// What all our mails have in common, also those that stay in the outbox.
     pub letterhead: Letterhead,
-    /// How the mail relay is reached; none: messages stay in the outbox.
-    pub smtp: Option<smtp::Config>,
+    /// How the mail relays are reached, in the order in which they are asked; none: messages stay in the outbox.
+    pub relays: Vec<smtp::Config>,
     /// How calls are made.
     pub webhook: channel::webhook::Config,
     /// How text messages leave.
@@ -200,7 +202,7 @@ impl Settings {
             worker,
             channels: channels(reader, delivery.send_within),
             delivery,
-            smtp: mail::smtp(reader, &letterhead),
+            relays: mail::relays(reader, &letterhead),
             letterhead,
             sms: sms::read(reader),
             text_form: sms::form(reader),
