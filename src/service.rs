@@ -92,7 +92,10 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let running = node.run(settings.worker.initial_delay, &shutdown);
 
     let (http, webhooks) = (settings.http.clone(), settings.webhook.targets());
-    tracing::info!("{}", http::where_to_look(http.listen, settings.smtp.is_some()));
+    tracing::info!(
+        "{}",
+        http::where_to_look(http.listen, !settings.relays.is_empty())
+    );
     let reloaded = Reloaded {
         live,
         levels,
@@ -257,9 +260,11 @@ fn channels(
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
     let letterhead = settings.letterhead.clone();
-    let email: Arc<dyn Channel> = match &settings.smtp {
-        Some(relay) => Arc::new(EmailChannel::new(letterhead, [relay.clone()], Arc::clone(clock))?),
-        None => Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock))),
+    let email: Arc<dyn Channel> = if settings.relays.is_empty() {
+        Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock)))
+    } else {
+        let relays = settings.relays.clone();
+        Arc::new(EmailChannel::new(letterhead, relays, Arc::clone(clock))?)
     };
     let callbacks = callbacks(settings, tokens);
     let metrics = Arc::clone(metrics);

@@ -79,12 +79,12 @@ impl BenchNode {
             Way::SmtpSink => Some(SmtpSink::start(&[]).await),
         };
         let settings = settings(sink.as_ref());
-        let channel: Arc<dyn Channel> = match settings.smtp.clone() {
-            None => Arc::new(NothingChannel),
-            Some(smtp) => Arc::new(
-                EmailChannel::new(settings.letterhead.clone(), [smtp], Arc::clone(&clock))
-                    .expect("no TLS is asked for"),
-            ),
+        let channel: Arc<dyn Channel> = if settings.relays.is_empty() {
+            Arc::new(NothingChannel)
+        } else {
+            let (letterhead, relays) = (settings.letterhead.clone(), settings.relays.clone());
+            let channel = EmailChannel::new(letterhead, relays, Arc::clone(&clock));
+            Arc::new(channel.expect("no TLS is asked for"))
         };
         let (store, server) = open(base, folder.path(), &clock).await;
         let parts = Parts {

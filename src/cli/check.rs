@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -112,14 +113,28 @@ fn text_messages(settings: &Settings) -> String {
     format!("through {}", route.collect::<Vec<_>>().join(", then "))
 }
 
+/// Each relay is asked, so that the last resort is not found to be wrong when it is needed.
 async fn email(settings: &Settings) -> Result<String, String> {
-    let Some(relay) = &settings.smtp else {
+    if settings.relays.is_empty() {
         return Ok("stays in the outbox: channels.email.smtp.host is empty".to_owned());
-    };
+    }
+    let mut found = Vec::with_capacity(settings.relays.len());
+    for relay in &settings.relays {
+        found.push(greeted(relay, settings.delivery.send_within).await);
+    }
+    let all_well = found.iter().all(Result::is_ok);
+    let told = found
+        .into_iter()
+        .map(|of| of.unwrap_or_else(|complaint| complaint));
+    let told = told.collect::<Vec<_>>().join("; then ");
+    if all_well { Ok(told) } else { Err(told) }
+}
+
+async fn greeted(relay: &smtp::Config, within: Duration) -> Result<String, String> {
     let place = format!("{} port {}", relay.host, relay.port);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let deadline = Deadline(clock.elapsed() + settings.delivery.send_within);
-    let relay = smtp::Relay::new(relay.clone(), clock).map_err(|error| error.to_string())?;
+    let deadline = Deadline(clock.elapsed() + within);
+    let relay = smtp::Relay::new(relay.clone(), clock).map_err(|error| format!("{place}: {error}"))?;
     match relay.greet(deadline).await {
         Ok(()) => Ok(format!("{place} takes our connection")),
         Err(complaint) => Err(format!("{place}: {complaint}")),

@@ -1,5 +1,6 @@
 //! The keys about mail, with the rules between them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -13,7 +14,11 @@ use crate::channel::smtp::Login;
 use crate::channel::smtp::Timeouts;
 use crate::channel::smtp::Tls;
 
+/// The first relay, and those that are asked where it certainly did not take a message.
+const SMTP: &str = "channels.email.smtp.";
 const HOST: &str = "channels.email.smtp.host";
+const RELAYS: &str = "channels.email.relays.";
+const FURTHER: &str = "channels.email.further_relays";
 const FROM: &str = "channels.email.from";
 
 /// What all our mails have in common.
@@ -28,54 +33,97 @@ pub(super) fn letterhead(reader: &mut Reader) -> Letterhead {
     }
 }
 
-/// How the relay is reached. All keys are read and checked even where there is none.
-pub(super) fn smtp(reader: &mut Reader, letterhead: &Letterhead) -> Option<smtp::Config> {
-    let host = reader.text(HOST).trim().to_owned();
+/// How the relays are reached, in the order in which they are asked; none: nothing leaves. All keys are read and checked,
+/// also those of relays that are not asked.
+pub(super) fn relays(reader: &mut Reader, letterhead: &Letterhead) -> Vec<smtp::Config> {
+    let first = relay(reader, SMTP, letterhead);
+    let names = reader.relays();
+    let others: BTreeMap<String, Option<smtp::Config>> = names
+        .into_iter()
+        .map(|name| {
+            (
+                name.clone(),
+                relay(reader, &format!("{RELAYS}{name}."), letterhead),
+            )
+        })
+        .collect();
+    let further = further(reader, &others);
+    if first.is_none() && !further.is_empty() {
+        reader.complain(
+            FURTHER,
+            format!("there is no relay to be asked before these: name it in {HOST}"),
+        );
+    }
+    first.into_iter().chain(further).collect()
+}
+
+fn further(reader: &mut Reader, others: &BTreeMap<String, Option<smtp::Config>>) -> Vec<smtp::Config> {
+    let names = reader.list(FURTHER, "a list of names of relays", |items| Some(items.to_vec()));
+    let mut further: Vec<smtp::Config> = Vec::with_capacity(names.len());
+    for (place, name) in names.iter().enumerate() {
+        match others.get(name) {
+            None => reader.complain(
+                FURTHER,
+                format!("there is no relay `{name}`: describe it in [{RELAYS}{name}]"),
+            ),
+            Some(_) if names[..place].contains(name) => {
+                reader.complain(FURTHER, format!("names `{name}` twice: once is enough"));
+            }
+            Some(None) => reader.complain(
+                &format!("{RELAYS}{name}.host"),
+                "names no relay: write its name or IP address".to_owned(),
+            ),
+            Some(relay) => further.extend(relay.clone()),
+        }
+    }
+    further
+}
+
+/// The relay that `section` describes, if it names one.
+fn relay(reader: &mut Reader, section: &str, letterhead: &Letterhead) -> Option<smtp::Config> {
+    let key = |name: &str| format!("{section}{name}");
+    let host = reader.text(&key("host")).trim().to_owned();
     let config = smtp::Config {
-        port: u16::try_from(reader.number("channels.email.smtp.port", 65_535)).expect("the most fits"),
+        port: u16::try_from(reader.number(&key("port"), 65_535)).expect("the most fits"),
         tls: reader.choice(
-            "channels.email.smtp.tls",
+            &key("tls"),
             &[
                 ("starttls", Tls::Starttls),
                 ("implicit", Tls::Implicit),
                 ("none", Tls::None),
             ],
         ),
-        ca_file: ca_file(reader),
-        login: login(reader),
-        hello_name: domain(reader, "channels.email.smtp.hello_name", &letterhead.from),
-        connections: reader.number("channels.email.smtp.connections", 1_000) as usize,
-        timeouts: timeouts(reader),
+        ca_file: ca_file(reader, &key("ca_file")),
+        login: login(reader, &key("username"), &key("password_file")),
+        hello_name: domain(reader, &key("hello_name"), &letterhead.from),
+        connections: reader.number(&key("connections"), 1_000) as usize,
+        timeouts: timeouts(reader, section),
         host,
     };
     if config.host.is_empty() {
         return None;
     }
-    check(reader, &config, letterhead);
+    check(reader, section, &config, letterhead);
     Some(config)
 }
 
-fn check(reader: &mut Reader, config: &smtp::Config, letterhead: &Letterhead) {
-    if config.connections == 0 {
-        reader.complain(
-            "channels.email.smtp.connections",
-            "must be at least 1: nothing would ever be sent".to_owned(),
-        );
-    }
+fn check(reader: &mut Reader, section: &str, config: &smtp::Config, letterhead: &Letterhead) {
+    let key = |name: &str| format!("{section}{name}");
     if config.host.contains([':', '/', ' ']) && config.host.parse::<std::net::IpAddr>().is_err() {
         reader.complain(
-            HOST,
+            &key("host"),
             "write the name or address alone; the port has a key of its own".to_owned(),
         );
     }
-    if letterhead.from.email.domain() == "localhost" && !is_this_machine(&config.host) {
+    let from_here = letterhead.from.email.domain() == "localhost";
+    if from_here && !is_this_machine(&config.host) && !reader.is_complained_about(FROM) {
         let problem = "a relay does not take mail from localhost: set it to an address of yours, such as \
                        \"Carillon <reminders@example.org>\"";
         reader.complain(FROM, problem.to_owned());
     }
     if config.login.is_some() && config.tls == Tls::None && !is_this_machine(&config.host) {
         let problem = "the password would travel in the clear: use \"starttls\" or \"implicit\"";
-        reader.complain("channels.email.smtp.tls", problem.to_owned());
+        reader.complain(&key("tls"), problem.to_owned());
     }
 }
 
@@ -96,8 +144,7 @@ fn domain(reader: &mut Reader, key: &str, from: &Mailbox) -> String {
     name
 }
 
-fn ca_file(reader: &mut Reader) -> Option<PathBuf> {
-    let key = "channels.email.smtp.ca_file";
+fn ca_file(reader: &mut Reader, key: &str) -> Option<PathBuf> {
     let path = reader.optional(key)?;
     if let Err(error) = std::fs::File::open(Path::new(&path)) {
         reader.complain(
@@ -108,11 +155,7 @@ fn ca_file(reader: &mut Reader) -> Option<PathBuf> {
     Some(path.into())
 }
 
-fn login(reader: &mut Reader) -> Option<Login> {
-    let (user, file) = (
-        "channels.email.smtp.username",
-        "channels.email.smtp.password_file",
-    );
+fn login(reader: &mut Reader, user: &str, file: &str) -> Option<Login> {
     let username = reader.optional(user);
     let names_file = reader.optional(file).is_some();
     match (username, names_file) {
@@ -151,9 +194,9 @@ fn envelope_sender(reader: &mut Reader) -> Option<Address> {
     address.ok()
 }
 
-fn timeouts(reader: &mut Reader) -> Timeouts {
+fn timeouts(reader: &mut Reader, section: &str) -> Timeouts {
     let mut of = |stage: &str| {
-        let key = format!("channels.email.smtp.timeouts.{stage}");
+        let key = format!("{section}timeouts.{stage}");
         let timeout = reader.duration(&key);
         if timeout.is_zero() {
             reader.complain(&key, "must be more than 0".to_owned());

@@ -49,7 +49,7 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 24] = [
+pub const RESTART: [&str; 26] = [
     "store.",
     "cluster.",
     "node.",
@@ -61,6 +61,8 @@ pub const RESTART: [&str; 24] = [
     "channels.email.message_id_domain",
     "channels.email.answer_links",
     "channels.email.smtp.",
+    "channels.email.further_relays",
+    "channels.email.relays.",
     "channels.webhook.secret_file",
     "channels.webhook.allow_networks",
     "channels.webhook.timeout",
@@ -148,8 +150,8 @@ pub struct Settings {
     pub letterhead: Letterhead,
     /// Whether our mails have links by which they are answered, where others reach this service.
     pub answer_links: bool,
-    /// How the mail relay is reached; none: messages stay in the outbox.
-    pub smtp: Option<smtp::Config>,
+    /// How the mail relays are reached, in the order in which they are asked; none: messages stay in the outbox.
+    pub relays: Vec<smtp::Config>,
     /// How calls are made.
     pub webhook: channel::webhook::Config,
     /// How text messages leave.
@@ -203,7 +205,7 @@ impl Settings {
             worker,
             channels: channels(reader, delivery.send_within),
             delivery,
-            smtp: mail::smtp(reader, &letterhead),
+            relays: mail::relays(reader, &letterhead),
             letterhead,
             answer_links: reader.flag("channels.email.answer_links"),
             sms: sms::read(reader),

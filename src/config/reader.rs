@@ -68,6 +68,7 @@ impl Reader {
         };
         reader.know_sources();
         reader.know_providers();
+        reader.know_relays();
         reader.complain_about_unknown_keys();
         reader
     }

@@ -32,7 +32,7 @@ fn the_defaults_work_without_any_configuration() {
     assert_eq!(settings.worker.overdue_wait_time, Duration::from_mins(5));
     assert_eq!(settings.delivery.send_within, Duration::from_mins(2));
     assert_eq!(settings.delivery.max_lateness, Duration::from_hours(12));
-    assert!(settings.smtp.is_none());
+    assert!(settings.relays.is_empty());
     let email = &settings.channels[&ChannelKind::Email];
     assert_eq!((email.enabled, email.on_doubt), (true, OnDoubt::Retry));
     assert_eq!(email.retry, retry::Policy::default());
@@ -43,9 +43,58 @@ fn the_defaults_work_without_any_configuration() {
 #[test]
 fn the_defaults_of_mail_are_those_of_its_module() {
     let settings = from_environment(&[("CARILLON__CHANNELS__EMAIL__SMTP__HOST", "127.0.0.1")]).unwrap();
-    let relay = settings.smtp.unwrap();
+    let relay = &settings.relays[0];
     assert_eq!(relay.timeouts, smtp::Timeouts::default());
     assert_eq!(relay.connections, smtp::DEFAULT_CONNECTIONS);
+}
+
+#[test]
+fn further_relays_are_asked_in_their_order_and_have_the_keys_of_the_first() {
+    let settings = from_file(
+        "[channels.email]\nfrom = \"c@example.org\"\nfurther_relays = [\"south\", \"north\"]\n\
+         [channels.email.smtp]\nhost = \"first.example.org\"\nport = 25\n\
+         [channels.email.relays.north]\nhost = \"north.example.org\"\ntls = \"implicit\"\n\
+         [channels.email.relays.south]\nhost = \"south.example.org\"\nconnections = 3\ntimeouts.data = \"7s\"\n",
+    )
+    .unwrap();
+    let places: Vec<_> = settings
+        .relays
+        .iter()
+        .map(|relay| (&*relay.host, relay.port, relay.connections))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            ("first.example.org", 25, 8),
+            ("south.example.org", 587, 3),
+            ("north.example.org", 587, 8)
+        ]
+    );
+    assert_eq!(settings.relays[1].timeouts.data, Duration::from_secs(7));
+    assert_eq!(settings.relays[2].tls, smtp::Tls::Implicit);
+    let printed = settings.print_redacted();
+    assert_eq!(from_file(&printed).expect(&printed).relays.len(), 3);
+    assert!(what_needs_restart(&from_file("").unwrap(), &settings).contains(&"channels.email.relays"));
+}
+
+#[test]
+fn everything_wrong_with_further_relays_is_said_at_once() {
+    let told = complaints(from_file(
+        "[channels.email]\nfurther_relays = [\"a\", \"b\", \"a\", \"c\"]\n\
+         [channels.email.relays.a]\nhost = \"127.0.0.1\"\nprot = 25\n\
+         [channels.email.relays.c]\nport = 25\n\
+         [channels.email.relays.unasked]\nhost = \"127.0.0.1:25\"\n",
+    ));
+    for part in [
+        "there is no relay to be asked before these: name it in channels.email.smtp.host",
+        "there is no relay `b`: describe it in [channels.email.relays.b]",
+        "names `a` twice",
+        "did you mean `channels.email.relays.a.port`?",
+        "channels.email.relays.c.host = `` (default): names no relay",
+        "channels.email.relays.unasked.host = `127.0.0.1:25`",
+    ] {
+        assert!(told.contains(part), "{part}:\n{told}");
+    }
 }
 
 #[test]

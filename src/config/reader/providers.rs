@@ -1,4 +1,5 @@
-//! Sections that people name themselves, whose keys are their own in part: the SMS providers.
+//! Sections that people name themselves, whose keys are their own in part: the SMS providers, and the
+//! mail relays beside the first.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -15,7 +16,32 @@ use super::text;
 /// Where SMS providers are described.
 const PROVIDERS: &str = "channels.sms.providers.";
 
+/// The first mail relay, and where others are described.
+const RELAY: &str = "channels.email.smtp.";
+const RELAYS: &str = "channels.email.relays.";
+
 impl Reader {
+    /// Each mail relay has the keys of the first, with their defaults.
+    pub(super) fn know_relays(&mut self) {
+        let of_first: Vec<(String, Value)> = self
+            .defaults
+            .iter()
+            .filter_map(|(key, value)| Some((key.strip_prefix(RELAY)?.to_owned(), value.clone())))
+            .collect();
+        for name in self.relays() {
+            for (part, value) in &of_first {
+                let key = format!("{RELAYS}{name}.{part}");
+                self.defaults.insert(key.clone(), value.clone());
+                self.values.entry(key).or_insert_with(|| value.clone());
+            }
+        }
+    }
+
+    /// The names of the mail relays that have a section, without the first.
+    pub(in crate::config) fn relays(&self) -> Vec<String> {
+        self.named_below(RELAYS)
+    }
+
     /// Each SMS provider has the keys of its kind, with their defaults, and fields of its own.
     pub(super) fn know_providers(&mut self) {
         for name in self.providers() {
@@ -42,7 +68,11 @@ impl Reader {
 
     /// The names of the SMS providers that have a section.
     pub(in crate::config) fn providers(&self) -> Vec<String> {
-        let below = self.values.keys().filter_map(|key| key.strip_prefix(PROVIDERS));
+        self.named_below(PROVIDERS)
+    }
+
+    fn named_below(&self, prefix: &str) -> Vec<String> {
+        let below = self.values.keys().filter_map(|key| key.strip_prefix(prefix));
         let names: BTreeSet<&str> = below.filter_map(|key| Some(key.split_once('.')?.0)).collect();
         names.into_iter().map(str::to_owned).collect()
     }

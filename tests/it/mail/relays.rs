@@ -10,6 +10,12 @@ use carillon::channel::email::EmailChannel;
 use carillon::clock::Clock;
 use carillon::clock::ManualClock;
 
+use crate::harness::calendar::Calendar;
+use crate::harness::free_port;
+use crate::harness::node::Home;
+use crate::harness::sink::Sink;
+use crate::harness::whole_second_in;
+
 use super::WHOLE;
 use super::channel;
 use super::class;
@@ -166,4 +172,27 @@ async fn a_relay_that_is_back_gets_everything_again() {
     assert_eq!(send_one(&channel, &clock).await, "accepted");
     assert_eq!(channel.openness(), Openness::Everybody);
     assert_eq!(relay.seen().connections, 7);
+}
+
+#[tokio::test]
+async fn a_node_whose_first_relay_is_down_sends_through_the_second() {
+    let down = free_port();
+    let second = Sink::start().await;
+    let home = Home::new().with_file(&format!(
+        "[channels.email]\nfurther_relays = [\"second\"]\n\
+         [channels.email.relays.second]\nhost = \"127.0.0.1\"\nport = {}\ntls = \"none\"\n",
+        second.port
+    ));
+    let node = home.with_relay(down).start_with_owner().await;
+    let due = whole_second_in(3);
+    let event = Calendar::far_away("budget@example.org").alarm_at(due);
+
+    node.put_event("budget", &event).await.ok();
+
+    second.mails(1).await[0].assert_on_time(due);
+    let rows = node.history_of(1).await;
+    assert_eq!(
+        (&rows[0]["outcome"], &rows[0]["attempts"]),
+        (&"sent".into(), &1.into())
+    );
 }
