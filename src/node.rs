@@ -212,13 +212,7 @@ impl Node {
         if delivers {
             // It ends when the last lane has: later than `soft`, or something is wrong and outcomes are lost.
             watched(&settling, "settler", shutdown, move |_| settler.run());
-            for lane in lanes {
-                watched(&loops, "delivery", shutdown, move |stop| async move {
-                    lane.run(stop).await;
-                });
-            }
-            let recall = Recall::new(Arc::clone(&shared));
-            watched(&loops, "recall", shutdown, move |stop| recall.run(stop));
+            deliver(&loops, lanes, Recall::new(Arc::clone(&shared)), shutdown);
             let (finding, finder) = (Arc::clone(&worker), planner.clone());
             watched(&loops, "finder", shutdown, move |stop| async move {
                 finding.find(&finder, &stop).await;
@@ -304,6 +298,16 @@ impl Running {
             Err(error) => tracing::warn!(%error, "the session could not be ended; its claims lapse"),
         }
     }
+}
+
+/// Runs the lanes, and what lets those go that wait in them.
+fn deliver(loops: &TaskTracker, lanes: Vec<Lane>, recall: Recall, shutdown: &Shutdown) {
+    for lane in lanes {
+        watched(loops, "delivery", shutdown, move |stop| async move {
+            lane.run(stop).await;
+        });
+    }
+    watched(loops, "recall", shutdown, |stop| recall.run(stop));
 }
 
 /// Runs a loop that must not end before it is asked to: if it does, the process goes down.

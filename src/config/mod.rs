@@ -32,6 +32,7 @@ use crate::channel::email::Letterhead;
 use crate::channel::smtp;
 use crate::cluster;
 use crate::delivery;
+use crate::delivery::CatchUp;
 use crate::delivery::ChannelConfig;
 use crate::delivery::Detail;
 use crate::delivery::OnDoubt;
@@ -192,6 +193,10 @@ impl Settings {
             send_within: reader.duration("delivery.send_within"),
             max_lateness: reader.duration("delivery.max_lateness"),
             disable_after: reader.duration("channels.webhook.disable_after"),
+            catch_up: reader.choice(
+                "policies.catch_up",
+                &[("send", CatchUp::Send), ("drop", CatchUp::Drop)],
+            ),
         };
         let http = http_config(reader);
         let settings = Self {

@@ -13,6 +13,7 @@ use chrono::Utc;
 
 use crate::calendar::event::Event;
 use crate::clock::Clock;
+use crate::delivery::CatchUp;
 use crate::delivery::ChannelConfig;
 use crate::store::Candidate;
 use crate::store::EventCopy;
@@ -25,6 +26,7 @@ use crate::trigger::ChannelKind;
 use crate::trigger::NewTrigger;
 use crate::trigger::Place;
 use crate::trigger::Recipient;
+use crate::trigger::Trigger;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
 use crate::trigger::expand::Firing;
@@ -50,6 +52,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct FireJudge {
     lateness: Lateness,
     choices: Choices,
+    catch_up: CatchUp,
     channels: BTreeMap<ChannelKind, ChannelConfig>,
     defaults: Arc<DefaultPolicy>,
     clock: Arc<dyn Clock>,
@@ -102,10 +105,10 @@ impl Judge for FireJudge {
 }
 
 impl FireJudge {
-    /// A judge of one batch: how late is too late, what alarms mean, how each channel delivers, which alarms events have by
+    /// A judge of one batch: how late is too late, what alarms mean, what becomes of what was missed, how each channel delivers, which alarms events have by
     /// default, and the clock by which it tires.
     pub const fn new(
-        (lateness, choices): (Lateness, Choices),
+        (lateness, choices, catch_up): (Lateness, Choices, CatchUp),
         channels: BTreeMap<ChannelKind, ChannelConfig>,
         defaults: Arc<DefaultPolicy>,
         clock: Arc<dyn Clock>,
@@ -113,6 +116,7 @@ impl FireJudge {
         Self {
             lateness,
             choices,
+            catch_up,
             channels,
             defaults,
             clock,
@@ -138,9 +142,26 @@ impl FireJudge {
             Verdict::Conclude(Outcome::Suppressed, reason)
         } else if channel == ChannelKind::Webhook && is_disabled(candidate) {
             Verdict::Conclude(Outcome::Suppressed, Reason::EndpointDisabled)
+        } else if self.catch_up == CatchUp::Drop && self.was_missed(&candidate.trigger) {
+            Verdict::Conclude(Outcome::Missed, Reason::Outage)
         } else {
             Verdict::Send
         }
+    }
+
+    /// Whether nobody held it when it was due, nor for the grace period after: it was claimed later, and never tried or put
+    /// off. A notice of a move is planned late.
+    fn was_missed(&self, trigger: &Trigger) -> bool {
+        let promised = trigger.place.trigger_at;
+        let latest = TimeDelta::from_std(self.lateness.grace)
+            .ok()
+            .and_then(|grace| promised.checked_add_signed(grace));
+        let is_first = !trigger.moved && trigger.attempts == 0 && trigger.due_at == promised;
+        is_first
+            && trigger
+                .processed
+                .zip(latest)
+                .is_some_and(|(processed, latest)| processed > latest)
     }
 
     /// How the series goes on, at the first time a trigger leaves planned/claimed; none at a retry.
@@ -372,7 +393,7 @@ mod tests {
             most: Duration::ZERO,
         };
         let judge = FireJudge::new(
-            (lateness, Choices::default()),
+            (lateness, Choices::default(), CatchUp::Send),
             BTreeMap::new(),
             Arc::default(),
             Arc::clone(&clock) as Arc<dyn Clock>,

@@ -345,7 +345,7 @@ impl Lane {
         let shared = &self.shared;
         while shared.clock.elapsed() < deadline.0 {
             let judge = FireJudge::new(
-                (config.lateness, config.choices),
+                (config.lateness, config.choices, config.delivery.catch_up),
                 config.channels.clone(),
                 Arc::clone(&config.defaults),
                 Arc::clone(&shared.clock),

@@ -38,6 +38,17 @@ pub struct Config {
     pub max_lateness: Duration,
     /// How long calls of a webhook may fail, with none that succeeds between, before it is disabled.
     pub disable_after: Duration,
+    /// What becomes of triggers that nobody held when they were due.
+    pub catch_up: CatchUp,
+}
+
+/// What becomes of a trigger that was planned and missed: nobody ran, so that it was claimed only when it was late already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CatchUp {
+    /// It is sent while it is of use, and says that it is late.
+    Send,
+    /// It is recorded as missed.
+    Drop,
 }
 
 /// How delivery works for one channel.

@@ -68,10 +68,15 @@ impl Scene {
 
     /// The node dies; after `outage` it starts again.
     async fn crash(self, outage: Duration) -> Self {
+        self.crash_into(outage, &[]).await
+    }
+
+    /// The same with another configuration.
+    async fn crash_into(self, outage: Duration, environment: &[(&str, &str)]) -> Self {
         let Self { folder, clock, hand } = self;
         drop(hand);
         clock.advance(outage);
-        let hand = Hand::start(folder.path(), &clock, &[]).await;
+        let hand = Hand::start(folder.path(), &clock, environment).await;
         Self { folder, clock, hand }
     }
 
@@ -285,6 +290,40 @@ async fn l04_after_an_outage_what_is_of_use_is_sent_and_what_is_not_is_counted()
         .collect();
     told.sort_by_key(|(at, _, _)| (*at).to_owned());
     assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn what_an_outage_made_late_is_sent_and_says_so_or_is_recorded_as_missed() {
+    let missed = |at: &str| (at.to_owned(), Outcome::Missed, Reason::Outage);
+    for (policy, at_nine) in [("send", sent("01 09:00")), ("drop", missed("01 09:00"))] {
+        let scene = Scene::new().await;
+        let series = "DTSTART:20261201T090000Z\nDURATION:PT4H\nRRULE:FREQ=DAILY;COUNT=2";
+        scene.hand.change("e", "anna", event("e", series)).await;
+        let lately = "DTSTART:20261201T105700Z\nDURATION:PT1H";
+        scene.hand.change("f", "anna", event("f", lately)).await;
+        let catch_up = [("CARILLON__POLICIES__CATCH_UP", policy)];
+        let mut scene = scene.crash_into(Duration::from_hours(3), &catch_up).await;
+        scene.hand.settle_down().await;
+        let outbox = scene
+            .hand
+            .store()
+            .outbox(None, None, 9)
+            .await
+            .expect("it is read");
+        let late = outbox
+            .iter()
+            .filter(|kept| kept.message.text.contains("This reminder is late"));
+        assert_eq!(late.count(), usize::from(policy == "send"), "{outbox:?}");
+        scene.hand.advance(TimeDelta::days(3)).await;
+
+        let mut outcomes = scene.outcomes().await;
+        outcomes.sort_by(|one, other| one.0.cmp(&other.0));
+        let expected = [at_nine, sent("01 10:57"), sent("02 09:00")];
+        assert_eq!(
+            outcomes, expected,
+            "{policy}: less than the grace period late, and what follows"
+        );
+    }
 }
 
 #[tokio::test]
