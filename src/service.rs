@@ -244,8 +244,8 @@ fn channels(
     let email: Arc<dyn Channel> = if settings.relays.is_empty() {
         Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock)))
     } else {
-        let relays = settings.relays.clone();
-        Arc::new(EmailChannel::new(letterhead, relays, Arc::clone(clock))?)
+        let channel = EmailChannel::new(letterhead, settings.relays.clone(), Arc::clone(clock))?;
+        Arc::new(channel.signed_by(settings.dkim.clone()))
     };
     let public_url = settings.http.public_url.as_ref();
     let callbacks = public_url.map(|url| Callbacks::new(url, tokens.clone()));

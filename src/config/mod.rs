@@ -29,6 +29,7 @@ pub use complaint::Origin;
 use crate::change;
 use crate::channel;
 use crate::channel::email::Letterhead;
+use crate::channel::email::dkim::Signer;
 use crate::channel::smtp;
 use crate::cluster;
 use crate::delivery;
@@ -49,7 +50,7 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 25] = [
+pub const RESTART: [&str; 26] = [
     "store.",
     "cluster.",
     "node.",
@@ -62,6 +63,7 @@ pub const RESTART: [&str; 25] = [
     "channels.email.smtp.",
     "channels.email.further_relays",
     "channels.email.relays.",
+    "channels.email.dkim.",
     "channels.webhook.secret_file",
     "channels.webhook.allow_networks",
     "channels.webhook.timeout",
@@ -149,6 +151,8 @@ pub struct Settings {
     pub letterhead: Letterhead,
     /// How the mail relays are reached, in the order in which they are asked; none: messages stay in the outbox.
     pub relays: Vec<smtp::Config>,
+    /// What signs our mails, where anything does.
+    pub dkim: Option<Signer>,
     /// How calls are made.
     pub webhook: channel::webhook::Config,
     /// How text messages leave.
@@ -189,6 +193,7 @@ impl Settings {
             send_within: reader.duration("delivery.send_within"),
             max_lateness: reader.duration("delivery.max_lateness"),
             disable_after: reader.duration("channels.webhook.disable_after"),
+            suppress_for: reader.duration("channels.email.suppress_for"),
         };
         let http = http_config(reader);
         let settings = Self {
@@ -203,6 +208,7 @@ impl Settings {
             channels: channels(reader, delivery.send_within),
             delivery,
             relays: mail::relays(reader, &letterhead),
+            dkim: mail::dkim(reader, &letterhead),
             letterhead,
             sms: sms::read(reader),
             text_form: sms::form(reader),
@@ -391,6 +397,7 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
         time_shift_ms,
         retry: retry::Policy {
             attempts: reader.number(&key("retry.attempts"), 100),
+            schedule: schedule(reader, &key("retry.schedule")),
             backoff: reader.duration(&key("retry.backoff")),
             max_backoff: reader.duration(&key("retry.max_backoff")),
             jitter: reader.fraction(&key("retry.jitter")),
@@ -414,6 +421,19 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
             ..limit
         }),
     }
+}
+
+/// Pauses between attempts.
+fn schedule(reader: &mut Reader, key: &str) -> Vec<Duration> {
+    let expected = "a list of up to 100 pauses, each more than 0 and at most 24h, such as [\"1m\", \"5m\"]";
+    let pause = |text: &String| {
+        let pause = humantime::parse_duration(text).ok()?;
+        (!pause.is_zero() && pause <= Duration::from_hours(24)).then_some(pause)
+    };
+    reader.list(key, expected, |items| {
+        let pauses: Option<Vec<Duration>> = items.iter().map(pause).collect();
+        pauses.filter(|pauses| pauses.len() <= 100)
+    })
 }
 
 /// How many messages one owner gets. All keys are read and checked even where there is no limit.

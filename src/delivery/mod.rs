@@ -14,6 +14,7 @@ pub mod arm;
 pub mod endpoint;
 pub mod fire;
 pub mod lane;
+mod learn;
 mod limiter;
 pub mod message;
 pub mod notice;
@@ -38,6 +39,8 @@ pub struct Config {
     pub max_lateness: Duration,
     /// How long calls of a webhook may fail, with none that succeeds between, before it is disabled.
     pub disable_after: Duration,
+    /// How long nothing is sent to an address that is dead; zero: it is tried every time.
+    pub suppress_for: Duration,
 }
 
 /// How delivery works for one channel.
