@@ -263,8 +263,8 @@ fn channels(
     let email: Arc<dyn Channel> = if settings.relays.is_empty() {
         Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock)))
     } else {
-        let relays = settings.relays.clone();
-        Arc::new(EmailChannel::new(letterhead, relays, Arc::clone(clock))?)
+        let channel = EmailChannel::new(letterhead, settings.relays.clone(), Arc::clone(clock))?;
+        Arc::new(channel.signed_by(settings.dkim.clone()))
     };
     let callbacks = callbacks(settings, tokens);
     let metrics = Arc::clone(metrics);

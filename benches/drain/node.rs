@@ -177,6 +177,7 @@ impl BenchNode {
             let owner = Owner {
                 id: owner(index),
                 email: Some(format!("person{index}@example.org")),
+                email_dead: None,
                 addresses: Vec::new(),
                 phone: None,
                 webhook: None,

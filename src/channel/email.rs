@@ -1,6 +1,7 @@
-//! E-mail: a letter is composed ([`compose()`]) and handed to a relay ([`smtp::Relay`]).
+//! E-mail: a letter is composed ([`compose()`]), signed where there is a key ([`dkim`]), and handed to a relay ([`smtp::Relay`]).
 
 mod compose;
+pub mod dkim;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ pub use self::compose::compose;
 pub struct EmailChannel {
     relays: Vec<smtp::Relay>,
     letterhead: Letterhead,
+    signer: Option<dkim::Signer>,
     clock: Arc<dyn Clock>,
 }
 
@@ -41,12 +43,26 @@ impl EmailChannel {
         Ok(Self {
             relays: relays.collect::<Result<_, _>>()?,
             letterhead,
+            signer: None,
             clock,
         })
     }
-}
 
-impl EmailChannel {
+    /// The same, with mails that this one signs.
+    #[must_use]
+    pub fn signed_by(self, signer: Option<dkim::Signer>) -> Self {
+        Self { signer, ..self }
+    }
+
+    fn letter(&self, message: &Message) -> Result<smtp::Letter, ComposeError> {
+        let now = self.clock.now();
+        let mut letter = compose(&self.letterhead, message, now)?;
+        if let Some(signer) = &self.signer {
+            letter.raw = signer.sign(&letter.raw, now);
+        }
+        Ok(letter)
+    }
+
     /// The next relay is asked only where it is certain that the last one has not taken the message.
     async fn submit(&self, letter: &smtp::Letter, deadline: Deadline) -> Report {
         let mut last = None;
@@ -65,7 +81,7 @@ impl EmailChannel {
 #[async_trait::async_trait]
 impl Channel for EmailChannel {
     async fn send(&self, message: &Message, deadline: Deadline) -> Report {
-        match compose(&self.letterhead, message, self.clock.now()) {
+        match self.letter(message) {
             Ok(letter) => self.submit(&letter, deadline).await,
             Err(error) => Report::Permanent {
                 error: error.to_string(),

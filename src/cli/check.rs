@@ -127,6 +127,10 @@ async fn email(settings: &Settings) -> Result<String, String> {
         .into_iter()
         .map(|of| of.unwrap_or_else(|complaint| complaint));
     let told = told.collect::<Vec<_>>().join("; then ");
+    let told = match &settings.dkim {
+        Some(signer) => format!("{told}; mails are signed by the key of {}", signer.record()),
+        None => told,
+    };
     if all_well { Ok(told) } else { Err(told) }
 }
 

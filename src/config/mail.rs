@@ -9,6 +9,7 @@ use lettre::message::Mailbox;
 
 use super::reader::Reader;
 use crate::channel::email::Letterhead;
+use crate::channel::email::dkim::Signer;
 use crate::channel::smtp;
 use crate::channel::smtp::Login;
 use crate::channel::smtp::Timeouts;
@@ -18,6 +19,11 @@ use crate::channel::smtp::Tls;
 const SMTP: &str = "channels.email.smtp.";
 const HOST: &str = "channels.email.smtp.host";
 const RELAYS: &str = "channels.email.relays.";
+const DKIM: [&str; 3] = [
+    "channels.email.dkim.domain",
+    "channels.email.dkim.selector",
+    "channels.email.dkim.key_file",
+];
 const FURTHER: &str = "channels.email.further_relays";
 const FROM: &str = "channels.email.from";
 
@@ -55,6 +61,46 @@ pub(super) fn relays(reader: &mut Reader, letterhead: &Letterhead) -> Vec<smtp::
         );
     }
     first.into_iter().chain(further).collect()
+}
+
+/// What signs our mails; none where no key of it is set.
+pub(super) fn dkim(reader: &mut Reader, letterhead: &Letterhead) -> Option<Signer> {
+    let given = DKIM.map(|key| reader.optional(key));
+    if given.iter().all(Option::is_none) {
+        return None;
+    }
+    let [Some(domain), Some(selector), Some(key_file)] = given else {
+        let missing = DKIM.iter().zip(&given).find(|(_, given)| given.is_none());
+        let (key, _) = missing.expect("one of them is missing");
+        let cure = "is missing: domain, selector and key_file belong together; name all three or none";
+        reader.complain(key, cure.to_owned());
+        return None;
+    };
+    for (key, name) in [(DKIM[0], &domain), (DKIM[1], &selector)] {
+        if !is_dns_name(name) {
+            let cure = "is no name in the DNS: use letters, digits, `-` and `.`, as in example.org or s2026";
+            reader.complain(key, cure.to_owned());
+        }
+    }
+    let from = letterhead.from.email.domain().to_lowercase();
+    let signs_for = domain.to_lowercase();
+    if from != signs_for && !from.ends_with(&format!(".{signs_for}")) {
+        let problem =
+            format!("must be the domain of {FROM}, `{from}`, or one above it: receivers count no other");
+        reader.complain(DKIM[0], problem);
+    }
+    let signer = Signer::from_file(domain, selector, Path::new(&key_file));
+    signer
+        .map_err(|error| reader.complain(DKIM[2], error.to_string()))
+        .ok()
+}
+
+fn is_dns_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        (1..=63).contains(&label.len()) && label.chars().all(allowed)
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 fn further(reader: &mut Reader, others: &BTreeMap<String, Option<smtp::Config>>) -> Vec<smtp::Config> {

@@ -29,6 +29,7 @@ pub use complaint::Origin;
 use crate::change;
 use crate::channel;
 use crate::channel::email::Letterhead;
+use crate::channel::email::dkim::Signer;
 use crate::channel::smtp;
 use crate::cluster;
 use crate::delivery;
@@ -50,7 +51,7 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 26] = [
+pub const RESTART: [&str; 27] = [
     "store.",
     "cluster.",
     "node.",
@@ -64,6 +65,7 @@ pub const RESTART: [&str; 26] = [
     "channels.email.smtp.",
     "channels.email.further_relays",
     "channels.email.relays.",
+    "channels.email.dkim.",
     "channels.webhook.secret_file",
     "channels.webhook.allow_networks",
     "channels.webhook.timeout",
@@ -153,6 +155,8 @@ pub struct Settings {
     pub answer_links: bool,
     /// How the mail relays are reached, in the order in which they are asked; none: messages stay in the outbox.
     pub relays: Vec<smtp::Config>,
+    /// What signs our mails, where anything does.
+    pub dkim: Option<Signer>,
     /// How calls are made.
     pub webhook: channel::webhook::Config,
     /// How text messages leave.
@@ -197,6 +201,7 @@ impl Settings {
                 "policies.catch_up",
                 &[("send", CatchUp::Send), ("drop", CatchUp::Drop)],
             ),
+            suppress_for: reader.duration("channels.email.suppress_for"),
         };
         let http = http_config(reader);
         let settings = Self {
@@ -211,6 +216,7 @@ impl Settings {
             channels: channels(reader, delivery.send_within),
             delivery,
             relays: mail::relays(reader, &letterhead),
+            dkim: mail::dkim(reader, &letterhead),
             letterhead,
             answer_links: reader.flag("channels.email.answer_links"),
             sms: sms::read(reader),
@@ -400,6 +406,7 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
         time_shift_ms,
         retry: retry::Policy {
             attempts: reader.number(&key("retry.attempts"), 100),
+            schedule: schedule(reader, &key("retry.schedule")),
             backoff: reader.duration(&key("retry.backoff")),
             max_backoff: reader.duration(&key("retry.max_backoff")),
             jitter: reader.fraction(&key("retry.jitter")),
@@ -423,6 +430,19 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
             ..limit
         }),
     }
+}
+
+/// Pauses between attempts.
+fn schedule(reader: &mut Reader, key: &str) -> Vec<Duration> {
+    let expected = "a list of up to 100 pauses, each more than 0 and at most 24h, such as [\"1m\", \"5m\"]";
+    let pause = |text: &String| {
+        let pause = humantime::parse_duration(text).ok()?;
+        (!pause.is_zero() && pause <= Duration::from_hours(24)).then_some(pause)
+    };
+    reader.list(key, expected, |items| {
+        let pauses: Option<Vec<Duration>> = items.iter().map(pause).collect();
+        pauses.filter(|pauses| pauses.len() <= 100)
+    })
 }
 
 /// How many messages one owner gets. All keys are read and checked even where there is no limit.

@@ -98,6 +98,22 @@ fn everything_wrong_with_further_relays_is_said_at_once() {
 }
 
 #[test]
+fn pauses_between_attempts_can_be_listed() {
+    let settings = from_file("[channels.webhook.retry]\nschedule = [\"10s\", \"2m\"]\n").unwrap();
+    let listed = [Duration::from_secs(10), Duration::from_mins(2)];
+    assert_eq!(settings.channels[&ChannelKind::Webhook].retry.schedule, listed);
+    assert_eq!(
+        settings.channels[&ChannelKind::Email].retry,
+        retry::Policy::default()
+    );
+    for wrong in ["[\"10\"]", "[\"0s\"]", "[\"25h\"]", "\"1m\""] {
+        let told = complaints(from_file(&format!("[channels.sms.retry]\nschedule = {wrong}\n")));
+        assert!(told.contains("channels.sms.retry.schedule = "), "{wrong}: {told}");
+        assert!(told.contains("a list of up to 100 pauses"), "{told}");
+    }
+}
+
+#[test]
 fn everything_wrong_with_webhooks_is_said_at_once() {
     let told = complaints(from_file(
         "[channels.webhook]\nallow_networks = [\"10.1.2.3/16\", \"x\"]\nack = \"callback\"\ntimeout = \"0s\"\n\

@@ -19,6 +19,7 @@ use crate::store::Candidate;
 use crate::store::EventCopy;
 use crate::store::Judge;
 use crate::store::Judgement;
+use crate::store::Owner;
 use crate::store::Record;
 use crate::store::Succession;
 use crate::store::Verdict;
@@ -144,6 +145,8 @@ impl FireJudge {
             Verdict::Conclude(Outcome::Suppressed, Reason::EndpointDisabled)
         } else if self.catch_up == CatchUp::Drop && self.was_missed(&candidate.trigger) {
             Verdict::Conclude(Outcome::Missed, Reason::Outage)
+        } else if channel == ChannelKind::Email && is_dead(candidate, now) {
+            Verdict::Conclude(Outcome::Suppressed, Reason::DeadAddress)
         } else {
             Verdict::Send
         }
@@ -322,6 +325,20 @@ pub fn own_target(candidate: &Candidate) -> Option<&str> {
 fn is_disabled(candidate: &Candidate) -> bool {
     let webhook = candidate.owner.webhook.as_ref();
     own_target(candidate).is_none() && webhook.is_some_and(|webhook| webhook.disabled.is_some())
+}
+
+/// Whose address a message goes to, as far as that is one of the owners.
+pub fn receiver(candidate: &Candidate) -> Option<&Owner> {
+    match &candidate.trigger.wish.recipient {
+        Recipient::Owner => Some(&candidate.owner),
+        Recipient::Address(_) => candidate.addressee.as_ref()?.person.as_ref(),
+    }
+}
+
+/// Whether the relay said not long ago that no mail can go there.
+fn is_dead(candidate: &Candidate, now: DateTime<Utc>) -> bool {
+    let dead = receiver(candidate).and_then(|person| person.email_dead.as_ref());
+    dead.is_some_and(|dead| now < dead.until)
 }
 
 /// Why somebody who is not the alarm's owner gets nothing: they are told anyway, or want nothing of this kind.

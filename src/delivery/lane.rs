@@ -27,9 +27,8 @@ use crate::delivery::ChannelConfig;
 use crate::delivery::Config;
 use crate::delivery::OnDoubt;
 use crate::delivery::arm::Armed;
-use crate::delivery::endpoint;
 use crate::delivery::fire::FireJudge;
-use crate::delivery::fire::own_target;
+use crate::delivery::learn;
 use crate::delivery::limiter::Limiter;
 use crate::delivery::message::Renderer;
 use crate::delivery::notice;
@@ -50,7 +49,6 @@ use crate::store::Claimed;
 use crate::store::FireCheck;
 use crate::store::Settlement;
 use crate::store::Store;
-use crate::store::WebhookNews;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
@@ -402,7 +400,7 @@ impl Lane {
         let rendered = clock.elapsed();
         let deadline = notice::deadline_for(candidate, *deadline, rendered);
         let report = self.channel.send(&message, deadline).await;
-        self.learn(candidate, &report).await;
+        learn::from(&self.shared, self.kind, candidate, &report).await;
         let provider = self.channel.name();
         metrics.took(self.kind, provider, Stage::Render, rendered.saturating_sub(began));
         metrics.took(
@@ -419,37 +417,6 @@ impl Lane {
         let now = self.shared.clock.now();
         let end = settle::decide(report, &candidate.trigger, &message, config, now);
         notice::end_for(candidate, config, end)
-    }
-}
-
-impl Lane {
-    /// Notes what an attempt teaches about the endpoint of its owner. What is not noted is learnt from the next one.
-    async fn learn(&self, candidate: &Candidate, report: &Report) {
-        let Some(webhook) = candidate
-            .owner
-            .webhook
-            .as_ref()
-            .filter(|_| self.kind == ChannelKind::Webhook && own_target(candidate).is_none())
-        else {
-            return;
-        };
-        let disable_after = self.shared.config.borrow().delivery.disable_after;
-        let Some(news) = endpoint::news(report, webhook, disable_after, self.shared.clock.now()) else {
-            return;
-        };
-        let owner = &candidate.owner.id;
-        match self.shared.store.webhook_news(owner, &webhook.url, news).await {
-            Ok(true) if matches!(news, WebhookNews::Disabled(_)) => {
-                self.shared.metrics.endpoint_disabled();
-                tracing::warn!(
-                    owner = owner.stand_in(),
-                    ?news,
-                    "a webhook is disabled until its owner is put again"
-                );
-            }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "what was learnt of a webhook is not noted"),
-        }
     }
 }
 

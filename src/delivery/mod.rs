@@ -14,6 +14,7 @@ pub mod arm;
 pub mod endpoint;
 pub mod fire;
 pub mod lane;
+mod learn;
 mod limiter;
 pub mod message;
 pub mod notice;
@@ -40,6 +41,8 @@ pub struct Config {
     pub disable_after: Duration,
     /// What becomes of triggers that nobody held when they were due.
     pub catch_up: CatchUp,
+    /// How long nothing is sent to an address that is dead; zero: it is tried every time.
+    pub suppress_for: Duration,
 }
 
 /// What becomes of a trigger that was planned and missed: nobody ran, so that it was claimed only when it was late already.

@@ -141,10 +141,8 @@ pub fn config_for(candidate: &Candidate, config: &ChannelConfig) -> ChannelConfi
     }
     if let Some(backoff) = alarm.terms.backoff_ms.map(Duration::from_millis) {
         config.retry = Policy {
-            backoff,
-            max_backoff: LONGEST_PAUSE.max(backoff),
             jitter: 0.0,
-            ..config.retry
+            ..config.retry.doubling(backoff, LONGEST_PAUSE)
         };
     }
     config

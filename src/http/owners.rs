@@ -41,6 +41,9 @@ pub(super) struct OwnerBody {
     /// Where e-mail goes.
     #[serde(default)]
     email: Option<String>,
+    /// That no mail can go there, as the relay says. It is told, and taken back unread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    email_dead: Option<DeadBody>,
     /// Further addresses by which calendars know them.
     #[serde(default)]
     addresses: Vec<String>,
@@ -80,6 +83,16 @@ pub(super) struct OwnerBody {
     /// Addresses of others that the back end vouches for, to which their alarms may write.
     #[serde(default)]
     verified: Vec<String>,
+}
+
+/// Nothing is sent to the address for a while.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct DeadBody {
+    /// Until when, unless the owner is put again.
+    until: DateTime<Utc>,
+    /// What the relay said.
+    says: String,
 }
 
 /// Where an owner's calls go. What is known of it is told, and taken back unread.
@@ -159,6 +172,10 @@ fn answer(owner: Owner) -> OwnerAnswer {
         id: owner.id.0,
         owner: OwnerBody {
             email: owner.email,
+            email_dead: owner.email_dead.map(|dead| DeadBody {
+                until: dead.until,
+                says: dead.says,
+            }),
             addresses: owner.addresses,
             phone: owner.phone,
             webhook: owner.webhook.map(|webhook| WebhookBody {
@@ -227,6 +244,7 @@ fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Own
     Ok(Owner {
         id,
         email: body.email,
+        email_dead: None,
         addresses: body.addresses,
         phone: number.map(|number| number.to_string()),
         webhook: body.webhook.map(|webhook| Webhook::at(webhook.url)),

@@ -66,6 +66,7 @@ pub use history::Delivery;
 pub use history::HistoryQuery;
 pub use history::OutboxEntry;
 pub use history::Retention;
+pub use owner::DeadAddress;
 pub use owner::Owner;
 pub use owner::PlanMark;
 pub use owner::Replaced;
@@ -144,6 +145,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Notes what was learnt of the webhook of an owner, if it is still this one and that is news. Says whether it was.
     async fn webhook_news(&self, id: &OwnerId, url: &str, news: WebhookNews<'_>) -> Result<bool, StoreError>;
+
+    /// Notes that the e-mail address of an owner is dead, if it is still this one and that is news. Says whether it was.
+    async fn address_died(&self, id: &OwnerId, email: &str, dead: &DeadAddress) -> Result<bool, StoreError>;
 
     /// Up to `limit` owners whose events must be planned again.
     async fn owners_to_plan(&self, limit: u32) -> Result<Vec<(OwnerId, PlanMark)>, StoreError>;

@@ -17,6 +17,8 @@ pub struct Owner {
     pub id: OwnerId,
     /// Where e-mail goes.
     pub email: Option<String>,
+    /// What is known of that address, if it is dead. Not written with the owner.
+    pub email_dead: Option<DeadAddress>,
     /// Further addresses by which calendars know them; used to find their own ATTENDEE, never to send.
     pub addresses: Vec<String>,
     /// E.164 number.
@@ -49,6 +51,15 @@ impl Owner {
             choices,
         }
     }
+}
+
+/// An address that the relay refuses for good: there is no such mailbox, or it takes nothing any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadAddress {
+    /// Until when nothing is sent there, unless the owner is put again.
+    pub until: DateTime<Utc>,
+    /// What the relay said, without personal data.
+    pub says: String,
 }
 
 /// Where an owner's calls go, and how that has been going.

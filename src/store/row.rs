@@ -12,6 +12,7 @@ use crate::store::Alarm;
 use crate::store::AlarmCount;
 use crate::store::Backlog;
 use crate::store::Claimed;
+use crate::store::DeadAddress;
 use crate::store::Delivery;
 use crate::store::EventCopy;
 use crate::store::EventKey;
@@ -282,6 +283,16 @@ fn webhook(owner: &Columns<'_>) -> Result<Option<Webhook>, StoreError> {
     }))
 }
 
+fn dead_address(owner: &Columns<'_>) -> Result<Option<DeadAddress>, StoreError> {
+    let Some(until) = owner.instant_if_any("email_dead_until")? else {
+        return Ok(None);
+    };
+    let says = owner
+        .value::<Option<String>>("email_dead_says")?
+        .unwrap_or_default();
+    Ok(Some(DeadAddress { until, says }))
+}
+
 /// Reads a row of `owner`.
 pub fn owner<R: Values>(row: &R) -> Result<Owner, StoreError> {
     let columns = Columns::new("owner", "id", row);
@@ -289,6 +300,7 @@ pub fn owner<R: Values>(row: &R) -> Result<Owner, StoreError> {
     Ok(Owner {
         id: OwnerId(columns.value("id")?),
         email: columns.value("email")?,
+        email_dead: dead_address(&columns)?,
         addresses: columns.json("addresses")?,
         phone: columns.value("phone")?,
         webhook: webhook(&columns)?,

@@ -196,10 +196,10 @@ impl Answers {
         let origin = self.origin(&told.identity).to_owned();
         let known = self.acknowledged.get(&origin);
         let is_known = known.is_some_and(|at| *at >= told.place.trigger_at);
-        if is_known && self.live().all(|snooze| snooze.parent != origin) {
+        if is_known && !self.live().any(|snooze| snooze.puts_off(&origin, told)) {
             return;
         }
-        self.end_snoozes(&origin, now);
+        self.end_snoozes(&origin, told, now);
         self.acknowledged.insert(origin, now.trunc_subsecs(0));
     }
 
@@ -221,7 +221,7 @@ impl Answers {
             Wait::UntilStart if starts_at <= now => return Err(Refusal::Started),
             Wait::UntilStart => starts_at,
         };
-        self.end_snoozes(&origin, now);
+        self.end_snoozes(&origin, told, now);
         self.acknowledged.insert(origin.clone(), now.trunc_subsecs(0));
         self.snoozes.push(Snooze {
             uid: format!("{trigger}-{}", trigger_at.timestamp()),
@@ -236,9 +236,10 @@ impl Answers {
         Ok(())
     }
 
-    fn end_snoozes(&mut self, origin: &str, now: DateTime<Utc>) {
+    /// Of this occurrence: what was put off of another one is still to come.
+    fn end_snoozes(&mut self, origin: &str, told: &Told, now: DateTime<Utc>) {
         for snooze in &mut self.snoozes {
-            if snooze.parent == origin {
+            if snooze.puts_off(origin, told) {
                 snooze.ended_at = snooze.ended_at.or(Some(now.trunc_subsecs(0)));
             }
         }
@@ -258,6 +259,10 @@ impl Answers {
 }
 
 impl Snooze {
+    fn puts_off(&self, origin: &str, told: &Told) -> bool {
+        self.parent == origin && self.occurrence == told.place.occurrence
+    }
+
     /// The alarm that it is, and the component that has it: that of its occurrence, else that of its parent. None where its
     /// occurrence does not take place, its parent is gone or was acknowledged since by another client, or somebody wrote
     /// the snooze into the event already.

@@ -176,11 +176,13 @@ pub enum Reason {
     NoReport,
     /// The owner's endpoint is gone, or was failing for too long.
     EndpointDisabled,
+    /// The relay said before that no mail can go to the address.
+    DeadAddress,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::None,
         Self::NoAddress,
         Self::Disabled,
@@ -202,6 +204,7 @@ impl Reason {
         Self::Undelivered,
         Self::NoReport,
         Self::EndpointDisabled,
+        Self::DeadAddress,
     ];
 
     /// The name in the store, the metrics and the API.
@@ -228,6 +231,7 @@ impl Reason {
             Self::Undelivered => "undelivered",
             Self::NoReport => "no report",
             Self::EndpointDisabled => "endpoint disabled",
+            Self::DeadAddress => "dead address",
         }
     }
 }

@@ -17,7 +17,9 @@ const TARGET_PAUSE: Duration = Duration::from_secs(30);
 pub struct Policy {
     /// Attempts in all: retries + 1.
     pub attempts: u32,
-    /// The first pause; it doubles from attempt to attempt.
+    /// The pauses after the first failure, the second and so on; the last of them goes on. Empty: they double.
+    pub schedule: Vec<Duration>,
+    /// The first pause where they double from attempt to attempt.
     pub backoff: Duration,
     /// The longest pause.
     pub max_backoff: Duration,
@@ -29,6 +31,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             attempts: 8,
+            schedule: Vec::new(),
             backoff: Duration::from_mins(1),
             max_backoff: Duration::from_mins(20),
             jitter: 0.2,
@@ -65,6 +68,17 @@ pub struct Failure {
 }
 
 impl Policy {
+    /// The same with pauses that double from `backoff` on, whatever was listed.
+    #[must_use]
+    pub fn doubling(self, backoff: Duration, max_backoff: Duration) -> Self {
+        Self {
+            schedule: Vec::new(),
+            backoff,
+            max_backoff: max_backoff.max(backoff),
+            ..self
+        }
+    }
+
     /// When, if at all, to try again after `failure`. A `retry_after` lengthens the pause, never shortens it.
     pub fn next(&self, failure: &Failure) -> Next {
         let used = failure.attempts + u32::from(failure.counts);
@@ -82,13 +96,25 @@ impl Policy {
     }
 
     fn pause(&self, failure: &Failure, used: u32) -> Duration {
-        if !failure.counts {
-            let pause = self.backoff.min(TARGET_PAUSE);
-            return pause.mul_f64(1.0 + self.jitter * spread(failure.trigger, used, failure.at));
-        }
-        let doublings = used.saturating_sub(1).min(31);
-        let pause = self.backoff.saturating_mul(1 << doublings).min(self.max_backoff);
+        let pause = if failure.counts {
+            self.after(used)
+        } else {
+            self.after(1).min(TARGET_PAUSE)
+        };
         pause.mul_f64(1.0 + self.jitter * spread(failure.trigger, used, failure.at))
+    }
+
+    /// The pause after so many failures, from one on, before the jitter.
+    fn after(&self, failures: u32) -> Duration {
+        let earlier = failures.saturating_sub(1);
+        let place = usize::try_from(earlier).unwrap_or(usize::MAX);
+        match self.schedule.get(place).or(self.schedule.last()) {
+            Some(pause) => *pause,
+            None => self
+                .backoff
+                .saturating_mul(1 << earlier.min(31))
+                .min(self.max_backoff),
+        }
     }
 }
 
@@ -140,6 +166,35 @@ mod tests {
             .map(|attempts| pause_of(&policy, &failure(attempts, true)).num_minutes())
             .collect();
         assert_eq!(minutes, [1, 2, 4, 8, 16, 20, 20]);
+    }
+
+    #[test]
+    fn listed_pauses_are_kept_and_the_last_goes_on() {
+        let minutes = [1, 2, 5, 10].map(Duration::from_mins);
+        let policy = Policy {
+            jitter: 0.0,
+            attempts: 7,
+            schedule: minutes.to_vec(),
+            ..Policy::default()
+        };
+        let pauses: Vec<i64> = (0..6)
+            .map(|attempts| pause_of(&policy, &failure(attempts, true)).num_minutes())
+            .collect();
+        assert_eq!(pauses, [1, 2, 5, 10, 10, 10]);
+        assert_eq!(policy.next(&failure(6, true)), Next::Exhausted);
+        assert_eq!(
+            pause_of(&policy, &failure(3, false)).num_seconds(),
+            30,
+            "the relay's"
+        );
+
+        let second = Duration::from_secs(1);
+        let doubling = policy.doubling(second, Duration::ZERO);
+        assert_eq!(
+            pause_of(&doubling, &failure(4, true)).num_seconds(),
+            1,
+            "it is the longest, too"
+        );
     }
 
     #[test]

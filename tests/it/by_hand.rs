@@ -198,6 +198,7 @@ pub fn owner(id: &str, time_zone: &str) -> Owner {
     Owner {
         id: OwnerId(id.to_owned()),
         email: Some(format!("{id}@example.com")),
+        email_dead: None,
         addresses: Vec::new(),
         phone: None,
         webhook: None,

@@ -2,6 +2,8 @@
 
 pub mod certificates;
 mod classes;
+mod dead;
+mod dkim;
 mod relays;
 mod reuse;
 mod scripted;
@@ -105,7 +107,8 @@ fn class(report: &Report) -> (&'static str, &str) {
         } => ("message", error),
         Report::Permanent { error } => ("permanent", error),
         Report::InDoubt { error } => ("in doubt", error),
-        Report::Again { .. } | Report::Gone { .. } | Report::Busy { .. } => ("a webhook's", ""),
+        Report::Gone { error } => ("gone", error),
+        Report::Again { .. } | Report::Busy { .. } => ("a webhook's", ""),
         Report::Abandoned => ("abandoned", ""),
     }
 }

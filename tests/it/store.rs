@@ -399,6 +399,7 @@ pub fn owner(id: &str) -> Owner {
     Owner {
         id: OwnerId(id.into()),
         email: Some(format!("{id}@example.org")),
+        email_dead: None,
         addresses: vec![format!("{id}@example.com")],
         phone: Some("+4930123456".into()),
         webhook: None,

@@ -50,9 +50,22 @@ fn refused(stage: Stage, reply: &Response, error: String) -> Report {
         transient(error, Blame::Target)
     } else if code < 500 || is_full_mailbox(stage, reply) {
         transient(error, Blame::Message)
+    } else if is_dead_address(stage, reply) {
+        Report::Gone { error }
     } else {
         Report::Permanent { error }
     }
+}
+
+/// The mailbox is unknown, misspelt or closed (RFC 3463 sections 3.2 and 3.3), whatever is sent there. X.1.7 and X.1.8 are about
+/// the sender, which many relays judge only here.
+fn is_dead_address(stage: Stage, reply: &Response) -> bool {
+    let is_dead = match enhanced(reply) {
+        Some("5.1.7" | "5.1.8") => false,
+        Some(code) => code.starts_with("5.1.") || code == "5.2.1",
+        None => reply.has_code(553),
+    };
+    stage == Stage::Recipient && is_dead
 }
 
 /// A mailbox that is full today may be emptied before the deadline. A bare 552 to RCPT says the same; to the message
@@ -140,6 +153,7 @@ mod tests {
     const TARGET: &str = "target";
     const MESSAGE: &str = "message";
     const PERMANENT: &str = "permanent";
+    const GONE: &str = "gone";
     const DOUBT: &str = "in doubt";
     const ABANDONED: &str = "abandoned";
 
@@ -159,7 +173,8 @@ mod tests {
             Report::InDoubt { .. } => DOUBT,
             Report::Abandoned => ABANDONED,
             Report::Accepted { .. } => "accepted",
-            Report::Again { .. } | Report::Gone { .. } | Report::Busy { .. } => "a webhook's",
+            Report::Gone { .. } => GONE,
+            Report::Again { .. } | Report::Busy { .. } => "a webhook's",
         }
     }
 
@@ -191,9 +206,14 @@ mod tests {
             (Stage::Recipient, "451 4.7.1 try again", MESSAGE),
             (Stage::Recipient, "452 4.2.2 full", MESSAGE),
             (Stage::Recipient, "450 4.4.1 unreachable", MESSAGE),
-            (Stage::Recipient, "550 5.1.1 no such user", PERMANENT),
-            (Stage::Recipient, "550 5.2.1 disabled", PERMANENT),
-            (Stage::Recipient, "553 5.1.3 bad address", PERMANENT),
+            (Stage::Recipient, "550 5.1.1 no such user", GONE),
+            (Stage::Recipient, "550 5.2.1 disabled", GONE),
+            (Stage::Recipient, "553 5.1.3 bad address", GONE),
+            (Stage::Recipient, "553 no such mailbox", GONE),
+            (Stage::Recipient, "550 no", PERMANENT),
+            (Stage::Recipient, "553 5.7.1 not in my list of hosts", PERMANENT),
+            (Stage::Recipient, "550 5.1.8 sender's domain not found", PERMANENT),
+            (Stage::Accept, "550 5.1.1 no such user", PERMANENT),
             (Stage::Recipient, "552 5.2.2 mailbox full", MESSAGE),
             (Stage::Recipient, "550 5.2.2 mailbox full", MESSAGE),
             (Stage::Recipient, "552 mailbox full", MESSAGE),

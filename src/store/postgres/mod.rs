@@ -62,6 +62,7 @@ use crate::store::Backlog;
 use crate::store::Change;
 use crate::store::Changed;
 use crate::store::Claimed;
+use crate::store::DeadAddress;
 use crate::store::Delivery;
 use crate::store::Editor;
 use crate::store::EventCopy;
@@ -216,6 +217,10 @@ impl Store for PostgresStore {
 
     async fn webhook_news(&self, id: &OwnerId, url: &str, news: WebhookNews<'_>) -> Result<bool, StoreError> {
         in_transaction!(self, |tx, now| owners::webhook_news(tx, id, (url, news), now))
+    }
+
+    async fn address_died(&self, id: &OwnerId, email: &str, dead: &DeadAddress) -> Result<bool, StoreError> {
+        in_transaction!(self, |tx, now| owners::address_died(tx, id, (email, dead), now))
     }
 
     async fn owners_to_plan(&self, limit: u32) -> Result<Vec<(OwnerId, PlanMark)>, StoreError> {

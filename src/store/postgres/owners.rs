@@ -8,11 +8,13 @@ use chrono::Utc;
 use sqlx::PgConnection;
 use sqlx::Row;
 
+use crate::store::DeadAddress;
 use crate::store::Owner;
 use crate::store::PlanMark;
 use crate::store::Replaced;
 use crate::store::StoreError;
 use crate::store::WebhookNews;
+use crate::store::postgres::columns::cut;
 use crate::store::row;
 use crate::store::row::json;
 use crate::store::row::list;
@@ -34,6 +36,7 @@ pub async fn put(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> 
              time_zone = excluded.time_zone, locale = excluded.locale, enabled = excluded.enabled,
              muted = excluded.muted, preferences = excluded.preferences, changed_at = excluded.changed_at,
              webhook_url = excluded.webhook_url, webhook_failing_since = NULL, webhook_disabled = NULL,
+             email_dead_until = NULL, email_dead_says = NULL,
              plan_asked = owner.plan_asked + ((owner.time_zone, owner.email, owner.addresses, owner.preferences)
                  IS DISTINCT FROM (excluded.time_zone, excluded.email, excluded.addresses, excluded.preferences))::int
          RETURNING plan_asked, plan_done < plan_asked AS to_plan",
@@ -87,6 +90,28 @@ pub async fn webhook_news(
         WebhookNews::Disabled(reason) => query.bind(reason),
     };
     Ok(query.execute(conn).await?.rows_affected() == 1)
+}
+
+/// Notes that an owner's address is dead, if that is news.
+pub async fn address_died(
+    conn: &mut PgConnection,
+    id: &OwnerId,
+    (email, dead): (&str, &DeadAddress),
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query(
+        "-- address_died
+         UPDATE owner SET email_dead_until = $3, email_dead_says = $4
+         WHERE id = $1 AND email IS NOT DISTINCT FROM $2 AND (email_dead_until IS NULL OR email_dead_until <= $5)",
+    )
+    .bind(&id.0)
+    .bind(email)
+    .bind(cut(dead.until))
+    .bind(&dead.says)
+    .bind(now)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }
 
 /// Locks owners against others who change their events, in the order of their ids. Returns those that exist.

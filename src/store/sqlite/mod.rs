@@ -53,6 +53,7 @@ use crate::store::Backlog;
 use crate::store::Change;
 use crate::store::Changed;
 use crate::store::Claimed;
+use crate::store::DeadAddress;
 use crate::store::Delivery;
 use crate::store::Editor;
 use crate::store::EventCopy;
@@ -218,6 +219,13 @@ impl Store for SqliteStore {
     async fn webhook_news(&self, id: &OwnerId, url: &str, news: WebhookNews<'_>) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let is_news = owners::webhook_news(&mut tx, id, (url, news), self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(is_news)
+    }
+
+    async fn address_died(&self, id: &OwnerId, email: &str, dead: &DeadAddress) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let is_news = owners::address_died(&mut tx, id, (email, dead), self.clock.now()).await?;
         tx.commit().await?;
         Ok(is_news)
     }

@@ -5,6 +5,7 @@ use chrono::Utc;
 use sqlx::Row;
 use sqlx::SqliteConnection;
 
+use crate::store::DeadAddress;
 use crate::store::Owner;
 use crate::store::PlanMark;
 use crate::store::Replaced;
@@ -35,6 +36,7 @@ pub async fn put(
              time_zone = excluded.time_zone, locale = excluded.locale, enabled = excluded.enabled,
              muted = excluded.muted, preferences = excluded.preferences, changed_at = excluded.changed_at,
              webhook_url = excluded.webhook_url, webhook_failing_since = NULL, webhook_disabled = NULL,
+             email_dead_until = NULL, email_dead_says = NULL,
              plan_asked = plan_asked + ((time_zone, email, addresses, preferences)
                  IS NOT (excluded.time_zone, excluded.email, excluded.addresses, excluded.preferences))
          RETURNING plan_asked, plan_done < plan_asked AS to_plan",
@@ -88,6 +90,28 @@ pub async fn webhook_news(
         WebhookNews::Disabled(reason) => query.bind(reason),
     };
     Ok(query.execute(conn).await?.rows_affected() == 1)
+}
+
+/// Notes that an owner's address is dead, if that is news.
+pub async fn address_died(
+    conn: &mut SqliteConnection,
+    id: &OwnerId,
+    (email, dead): (&str, &DeadAddress),
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query(
+        "-- address_died
+         UPDATE owner SET email_dead_until = ?3, email_dead_says = ?4
+         WHERE id = ?1 AND email = ?2 AND (email_dead_until IS NULL OR email_dead_until <= ?5)",
+    )
+    .bind(&id.0)
+    .bind(email)
+    .bind(millis(dead.until))
+    .bind(&dead.says)
+    .bind(millis(now))
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }
 
 /// Owners whose events must be planned again.

@@ -177,3 +177,28 @@ fn what_is_kept_is_bounded() {
     assert_eq!((answers.snoozes.len(), answers.acknowledged.len()), (MOST, MOST));
     assert!(answers.acknowledged.contains_key("alarm 199"));
 }
+
+#[test]
+fn a_late_answer_to_yesterdays_reminder_leaves_what_was_put_off_today() {
+    let start = at("2026-12-01T08:00:00Z");
+    let yesterday = Told {
+        trigger: TriggerId([1; 16]),
+        place: Place {
+            trigger_at: at("2026-12-01T07:45:00Z"),
+            occurrence: start,
+            repeat: 0,
+        },
+        starts_at: Some(start),
+        ..second()
+    };
+    let snoozed = Answers::default()
+        .after(Act::Snooze(Wait::Hour), &second(), at(NOW))
+        .unwrap();
+    for act in [Act::Acknowledge, Act::Snooze(Wait::TenMinutes)] {
+        let answers = snoozed
+            .after(act, &yesterday, at("2026-12-02T07:50:00Z"))
+            .unwrap();
+        let uid = &snoozed.snoozes[0].uid;
+        assert!(answers.live().any(|snooze| snooze.uid == *uid), "{act:?}");
+    }
+}

@@ -54,7 +54,7 @@ const TABLE: [(&str, Act, &str, &str); 32] = [
     (
         "RCPT",
         Act::Say("550 5.1.1 <jo.doe@example.org>: unknown"),
-        "permanent",
+        "gone",
         "550 5.1.1 [address]",
     ),
     ("RCPT", Act::Say("552 5.2.2 full"), "message", "552"),

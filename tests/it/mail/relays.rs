@@ -58,7 +58,7 @@ async fn a_relay_that_would_take_a_body_for_nobody_gets_none() {
     let relay = pipelining("RCPT", Act::Say("550 5.1.1 unknown")).await;
     let channel = channel(config(relay.port));
     for _ in 0..2 {
-        assert_eq!(class(&send(&channel).await).0, "permanent");
+        assert_eq!(class(&send(&channel).await).0, "gone");
     }
     relay.wait_until(|seen| seen.ended == 2).await;
     assert_eq!(relay.seen().messages.len(), 0);
@@ -75,7 +75,7 @@ async fn a_refused_envelope_leaves_the_connection_in_step() {
     .await;
     let channel = channel(config(relay.port));
     for _ in 0..2 {
-        assert_eq!(class(&send(&channel).await).0, "permanent");
+        assert_eq!(class(&send(&channel).await).0, "gone");
     }
     let seen = relay.seen();
     assert_eq!(seen.connections, 1);
@@ -133,7 +133,7 @@ async fn what_one_relay_refuses_is_not_offered_to_another() {
     let other = ScriptedRelay::start(|_, _| None).await;
     let (channel, clock) = over(&[&strict, &other]);
     for _ in 0..10 {
-        assert_eq!(send_one(&channel, &clock).await, "permanent");
+        assert_eq!(send_one(&channel, &clock).await, "gone");
     }
     assert_eq!(other.seen().connections, 0);
     assert_eq!(channel.openness(), Openness::Everybody, "it is there");

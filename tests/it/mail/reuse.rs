@@ -89,7 +89,7 @@ async fn a_refused_transaction_is_reset_before_the_next() {
     let relay = ScriptedRelay::start(|_, point| (point == "RCPT").then_some(Act::Say("550 5.1.1 no"))).await;
     let channel = channel(config(relay.port));
     for _ in 0..2 {
-        assert_eq!(class(&send(&channel).await).0, "permanent");
+        assert_eq!(class(&send(&channel).await).0, "gone");
     }
     let seen = relay.seen();
     assert_eq!(seen.connections, 1);

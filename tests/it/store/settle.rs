@@ -2,6 +2,7 @@
 
 use carillon::store::AttemptEnd;
 use carillon::store::Claimed;
+use carillon::store::DeadAddress;
 use carillon::store::Edit;
 use carillon::store::KeptMessage;
 use carillon::store::Owner;
@@ -49,6 +50,7 @@ contract! {
     a_retry_reaches_as_far_as_the_session_gives_back,
     a_retry_gives_back_the_payload_that_it_was_given,
     what_is_learnt_of_a_webhook_is_noted_once_and_forgotten_with_it,
+    a_dead_address_is_noted_once_and_forgotten_with_its_owner,
 }
 
 /// The attempt is taken for lost, and somebody claims the trigger again.
@@ -254,6 +256,34 @@ async fn what_is_learnt_of_a_webhook_is_noted_once_and_forgotten_with_it(base: &
 
     stage.store.put_owner(&ada).await.expect("it is written");
     assert_eq!(known().await, Webhook::at(url.to_owned()));
+}
+
+async fn a_dead_address_is_noted_once_and_forgotten_with_its_owner(base: &Base) {
+    let stage = Stage::on(base).await;
+    let ada = owner("ada");
+    stage.store.put_owner(&ada).await.expect("it is written");
+    let email = ada.email.as_deref().expect("she has one");
+    let died = async |email: &str, until, says: &str| {
+        let says = says.to_owned();
+        let dead = DeadAddress { until, says };
+        let noted = stage.store.address_died(&ada.id, email, &dead).await;
+        noted.expect("the store works")
+    };
+    let known = async || {
+        let found = stage.store.owner(&ada.id).await.expect("the store works");
+        found.expect("she is known").email_dead
+    };
+    assert_eq!(known().await, None);
+
+    assert!(!died("other@example.org", minute(9), "550 5.1.1").await);
+    assert!(died(email, minute(0), "550 5.1.1").await);
+    assert!(died(email, minute(9), "550 5.2.1").await, "the first has run out");
+    assert!(!died(email, minute(8), "again").await);
+    let dead = known().await.expect("it is dead");
+    assert_eq!((dead.until, &*dead.says), (minute(9), "550 5.2.1"));
+
+    stage.store.put_owner(&ada).await.expect("it is written");
+    assert_eq!(known().await, None);
 }
 
 fn doubtful(mut settlement: Settlement) -> Settlement {
