@@ -2,6 +2,8 @@
 //! and the database fail. The oracle is the relay's log against what the API accepted ([`verdict`]), outside of the
 //! service.
 //!
+//! What a relay does wrong ([`mail`]) needs one node alone, on SQLite.
+//!
 //! Each test is named by its number in the table of `ARCHITECTURE.md`. They run in a short form; `tests/faults.sh` runs
 //! the long one ([`size`]). One at a time: each takes all of the machine.
 
@@ -10,6 +12,7 @@ mod field;
 mod leaders;
 mod links;
 mod load;
+mod mail;
 mod processes;
 mod size;
 mod verdict;

@@ -1,6 +1,7 @@
 //! A relay of ours, in the process of the test: it keeps a log of what was handed to it, and misbehaves on command.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -36,6 +37,17 @@ pub enum Manners {
     HoldReply,
     /// It takes the final dot and hangs up.
     HangUpAfterDot,
+    /// Of so many messages that are new to it, it takes the last one's final dot and hangs up.
+    HangUpAfterEach(usize),
+    /// It accepts connections and hangs up before it greets.
+    Shut,
+    /// It answers RCPT commands for addresses that contain this with this line.
+    RefuseThose {
+        /// The part of the address.
+        part: &'static str,
+        /// The reply, with its code.
+        reply: &'static str,
+    },
     /// It answers the next so many RCPT commands with this line, and is polite then.
     Refuse {
         /// How many.
@@ -102,6 +114,10 @@ impl Mail {
 pub struct Log {
     /// Connections.
     pub connections: usize,
+    /// When each of them came, by the wall clock.
+    pub arrivals: Vec<DateTime<Utc>>,
+    /// The recipients that were refused, and when.
+    pub refused: Vec<(String, DateTime<Utc>)>,
     /// Messages, in the order of their final dots.
     pub mails: Vec<Mail>,
 }
@@ -142,7 +158,11 @@ impl Sink {
         let (their_manners, their_log) = (Arc::clone(&manners), Arc::clone(&log));
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                their_log.lock().expect("no holder panics").connections += 1;
+                {
+                    let mut log = their_log.lock().expect("no holder panics");
+                    log.connections += 1;
+                    log.arrivals.push(SystemClock.now());
+                }
                 let dialogue = Dialogue::new(stream, Arc::clone(&their_manners), Arc::clone(&their_log));
                 // A client that hangs up is what many tests are about.
                 tokio::spawn(async move { dialogue.hold().await.ok() });
@@ -216,6 +236,9 @@ impl Dialogue {
     }
 
     async fn hold(mut self) -> std::io::Result<()> {
+        if *self.manners.borrow() == Manners::Shut {
+            return Ok(());
+        }
         self.wait_while(&Manners::HoldGreeting).await;
         self.say("220 sink.test ESMTP").await?;
         while let Some(line) = self.line().await? {
@@ -254,7 +277,12 @@ impl Dialogue {
     }
 
     async fn take_recipient(&mut self, line: &str) -> std::io::Result<()> {
-        let mut refusal = None;
+        let address = line.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+        let address = address.map_or_else(String::new, |(address, _)| address.to_owned());
+        let mut refusal = match &*self.manners.borrow() {
+            Manners::RefuseThose { part, reply } if address.contains(part) => Some(*reply),
+            _ => None,
+        };
         self.manners.send_if_modified(|manners| {
             if let Manners::Refuse { times, reply } = manners
                 && *times > 0
@@ -265,11 +293,11 @@ impl Dialogue {
             refusal.is_some()
         });
         if let Some(reply) = refusal {
+            let refused = (address, SystemClock.now());
+            self.log.lock().expect("no holder panics").refused.push(refused);
             return self.say(reply).await;
         }
-        let address = line.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
-        self.recipients
-            .push(address.map_or_else(String::new, |(address, _)| address.to_owned()));
+        self.recipients.push(address);
         self.say("250 ok").await
     }
 
@@ -287,7 +315,7 @@ impl Dialogue {
             raw.push('\n');
         }
         let place = self.record(raw);
-        if *self.manners.borrow() == Manners::HangUpAfterDot {
+        if self.hangs_up_after(place) {
             return Ok(false);
         }
         self.wait_while(&Manners::HoldReply).await;
@@ -307,6 +335,21 @@ impl Dialogue {
             raw,
         });
         log.mails.len() - 1
+    }
+
+    fn hangs_up_after(&self, place: usize) -> bool {
+        match *self.manners.borrow() {
+            Manners::HangUpAfterDot => true,
+            Manners::HangUpAfterEach(count) => {
+                let log = self.log.lock().expect("no holder panics");
+                let known = log.mails[..=place].iter().map(Mail::message_id);
+                let different = known.collect::<HashSet<_>>().len();
+                let id = log.mails[place].message_id();
+                let is_new = log.mails[..place].iter().all(|mail| mail.message_id() != id);
+                is_new && different.is_multiple_of(count)
+            }
+            _ => false,
+        }
     }
 
     async fn wait_while(&self, manners: &Manners) {
