@@ -92,10 +92,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let running = node.run(settings.worker.initial_delay, &shutdown);
 
     let (http, webhooks) = (settings.http.clone(), settings.webhook.targets());
-    tracing::info!(
-        "{}",
-        http::where_to_look(http.listen, !settings.relays.is_empty())
-    );
+    tell_where_to_look(&settings);
     let reloaded = Reloaded {
         live,
         levels,
@@ -127,6 +124,11 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     // On SQLite this writes the log back into the file, which is then whole by itself.
     remembering.close().await;
     verdict(&shutdown)
+}
+
+fn tell_where_to_look(settings: &Settings) {
+    let has_relays = !settings.relays.is_empty();
+    tracing::info!("{}", http::where_to_look(settings.http.listen, has_relays));
 }
 
 /// Why the service ended, if it was not asked to.

@@ -71,16 +71,7 @@ pub fn read(
             cost: COST_OF_DELETING,
         });
     };
-    let calendar = ical::parse(&bytes).map_err(|error| {
-        vec![Complaint {
-            component: None,
-            line: Some(error.line),
-            reason: error.reason,
-        }]
-    })?;
-    if !calendar.rejected.is_empty() {
-        return Err(calendar.rejected.into_iter().map(rejection).collect());
-    }
+    let calendar = calendar(&bytes)?;
     let event = only_event(&calendar.events)?;
     let ics = ical::decode(&bytes);
     let is_message = is_message(&ics, policies.source(&at.source).kind)?;
@@ -122,6 +113,22 @@ pub fn read(
         warnings,
         cost,
     })
+}
+
+/// The calendar of a text that can be read whole.
+fn calendar(bytes: &[u8]) -> Result<ical::Calendar, Vec<Complaint>> {
+    let calendar = ical::parse(bytes).map_err(|error| {
+        vec![Complaint {
+            component: None,
+            line: Some(error.line),
+            reason: error.reason,
+        }]
+    })?;
+    if calendar.rejected.is_empty() {
+        Ok(calendar)
+    } else {
+        Err(calendar.rejected.into_iter().map(rejection).collect())
+    }
 }
 
 /// Whether a text is a scheduling message about the event, and not the event (RFC 5546 section 1.4).

@@ -21,6 +21,7 @@ use super::problem::Flaw;
 use super::problem::Problem;
 use crate::calendar::alarm::AlarmTrigger;
 use crate::calendar::alarm::Related;
+use crate::calendar::event::Event;
 use crate::calendar::ical;
 use crate::calendar::zone::Zone;
 use crate::change::Answered;
@@ -36,7 +37,7 @@ const LARGEST: usize = 4 * 1024;
 
 /// The alarms of an event, with what was answered to their reminders.
 #[derive(Debug, Serialize)]
-pub(super) struct Alarms {
+pub(super) struct Answering {
     owner: String,
     uid: String,
     /// Since when all of them are off.
@@ -98,7 +99,7 @@ struct Said {
 pub(super) async fn read(
     State(shared): State<Shared>,
     At((owner, uid)): At<(String, String)>,
-) -> Result<Json<Alarms>, Problem> {
+) -> Result<Json<Answering>, Problem> {
     let (owner, uid) = named(owner, uid)?;
     let answered = shared.changes.answered(&owner, &uid).await?;
     let answered = answered.ok_or_else(|| unknown(&owner, &uid))?;
@@ -111,7 +112,7 @@ pub(super) async fn post(
     At((owner, uid)): At<(String, String)>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Alarms>, Problem> {
+) -> Result<Json<Answering>, Problem> {
     let (owner, uid) = named(owner, uid)?;
     let cure = "send {\"act\": …, \"trigger\": …} as JSON";
     body::expect_type(&headers, &["application/json"], cure)?;
@@ -170,11 +171,11 @@ fn unknown(owner: &OwnerId, uid: &str) -> Problem {
     Problem::not_found(format!("`{owner}` has no event `{uid}`"))
 }
 
-fn state(owner: &OwnerId, uid: &str, answered: &Answered) -> Alarms {
+fn state(owner: &OwnerId, uid: &str, answered: &Answered) -> Answering {
     let answers = answered.answers();
     let mut alarms: BTreeMap<String, AlarmState> = BTreeMap::new();
     let heard = answered.heard();
-    let heard = heard.iter().flat_map(|event| event.components());
+    let heard = heard.iter().flat_map(Event::components);
     for alarm in heard.flat_map(|component| &component.alarms) {
         // A snooze is told of with the alarm that it stands for.
         if answers.live().any(|snooze| snooze.uid == alarm.identity) {
@@ -192,7 +193,7 @@ fn state(owner: &OwnerId, uid: &str, answered: &Answered) -> Alarms {
             });
         known.acknowledged = known.acknowledged.max(alarm.acknowledged);
     }
-    Alarms {
+    Answering {
         owner: owner.0.clone(),
         uid: uid.to_owned(),
         muted_at: answers.muted_at,

@@ -101,7 +101,7 @@ impl Model {
         }
         let unstarted = past.into_iter().rfind(|(_, occurrence)| self.now < *occurrence);
         if let (Some(before), Some(place)) = (before, unstarted)
-            && self.is_move(key, before.spec, before.served, spec, place)
+            && self.is_move(key, before, spec, place)
         {
             self.sent.entry((key, place)).or_insert(self.now);
         }
@@ -110,9 +110,9 @@ impl Model {
     }
 
     /// Whether what was to come next is now what is past: its occurrence was moved, and whoever waits is told at once.
-    fn is_move(&self, key: u8, before: Spec, served: Place, after: Spec, past: Place) -> bool {
-        let is_owed = |place: &Place| served < *place && !self.sent.contains_key(&(key, *place));
-        before.places().find(is_owed).is_some_and(|next| {
+    fn is_move(&self, key: u8, before: Followed, after: Spec, past: Place) -> bool {
+        let is_owed = |place: &Place| before.served < *place && !self.sent.contains_key(&(key, *place));
+        before.spec.places().find(is_owed).is_some_and(|next| {
             next.0 >= self.now - GRACE && next.1 != past.1 && !after.places().any(|place| place == next)
         })
     }

@@ -105,11 +105,8 @@ fn relaxed(line: &str) -> String {
         parts.pop();
     }
     let (first, rest) = parts.split_first().expect("split gives one");
-    let rest: String = rest
-        .iter()
-        .filter(|part| !part.is_empty())
-        .map(|part| format!(" {part}"))
-        .collect();
+    let rest = rest.iter().filter(|part| !part.is_empty());
+    let rest = rest.fold(String::new(), |rest, part| rest + " " + part);
     format!("{first}{rest}")
 }
 
