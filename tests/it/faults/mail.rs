@@ -143,7 +143,7 @@ fn assert_once_each(sink: &Sink, numbers: impl Iterator<Item = usize>) {
 async fn f6_a_relay_that_puts_everybody_off_gets_retries_that_are_spread() {
     let refuse = Manners::Refuse {
         times: usize::MAX,
-        reply: "451 4.3.0 not now",
+        reply: "451 4.7.1 not now",
     };
     let (backoff, patience) = choose(("4s", 60), ("1m", 900));
     let retry = [("CHANNELS__EMAIL__RETRY__BACKOFF", backoff)];
@@ -163,14 +163,15 @@ async fn f6_a_relay_that_puts_everybody_off_gets_retries_that_are_spread() {
     let most = refused.values().map(Vec::len).max().unwrap_or_default() + 1;
     assert!(most <= 6, "{most} attempts");
     // The pauses lie within 20 % either way of the first: ten equal parts of that, none with more than thrice its share.
-    let nominal = humantime::parse_duration(backoff)
-        .expect("a duration")
-        .as_secs_f64();
-    let mut parts: BTreeMap<usize, usize> = BTreeMap::new();
+    let nominal = humantime::parse_duration(backoff).expect("a duration");
+    let nominal = TimeDelta::from_std(nominal)
+        .expect("a short one")
+        .num_milliseconds();
+    let mut parts: BTreeMap<i64, usize> = BTreeMap::new();
     for times in refused.values() {
-        let pause = (times[1] - times[0]).as_seconds_f64();
-        assert!(pause >= 0.79 * nominal, "a second attempt after {pause} s");
-        let part = ((pause / nominal - 0.8) / 0.04).max(0.0) as usize;
+        let pause = (times[1] - times[0]).num_milliseconds();
+        assert!(pause >= nominal * 79 / 100, "a second attempt after {pause} ms");
+        let part = (pause - nominal * 8 / 10).max(0) * 25 / nominal;
         *parts.entry(part).or_default() += 1;
     }
     let fullest = parts.values().max().copied().unwrap_or_default();
