@@ -93,26 +93,9 @@ use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
 
+pub use open::Options;
 pub use open::known_schema_version;
 pub use open::schema_version;
-
-/// How the store is opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// How long a statement waits for the database, and a caller for a connection.
-    pub busy_timeout: Duration,
-    /// How many connections read at once.
-    pub readers: u32,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            busy_timeout: Duration::from_secs(10),
-            readers: 4,
-        }
-    }
-}
 
 /// The store in one file.
 #[derive(Debug)]

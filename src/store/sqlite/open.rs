@@ -1,6 +1,7 @@
 //! Opening: how we connect, and bringing the schema up to date.
 
 use std::path::Path;
+use std::time::Duration;
 
 use sqlx::Connection;
 use sqlx::SqliteConnection;
@@ -11,7 +12,24 @@ use sqlx::sqlite::SqliteJournalMode;
 use sqlx::sqlite::SqliteSynchronous;
 
 use crate::store::StoreError;
-use crate::store::sqlite::Options;
+
+/// How the store is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How long a statement waits for the database, and a caller for a connection.
+    pub busy_timeout: Duration,
+    /// How many connections read at once.
+    pub readers: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            busy_timeout: Duration::from_secs(10),
+            readers: 4,
+        }
+    }
+}
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
