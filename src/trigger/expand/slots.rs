@@ -42,14 +42,18 @@ impl<'a> Walk<'a> {
     /// Begins with the first slot at or after `start`.
     pub(super) fn new(rule: &'a Rule, zone: &'a Zone, start: DateTime<Utc>) -> Self {
         let anchor = Anchor::at_instant(start, zone);
-        let earlier = Anchor::at_instant(anchor.instant - WIDEST_GAP, zone);
-        let was_put_forward = anchor.local - earlier.local > anchor.instant - earlier.instant;
+        // A local time inside a gap may be an instant that is yet to come, though the clock has passed it.
+        let earlier = anchor.instant - WIDEST_GAP;
+        let was_changed = zone
+            .stretch(anchor.instant)
+            .begin
+            .is_some_and(|change| earlier < change);
         Self {
             rule,
             zone,
             start,
-            next: Some(if was_put_forward {
-                earlier.local
+            next: Some(if was_changed {
+                zone.to_local(earlier)
             } else {
                 anchor.local
             }),

@@ -322,3 +322,31 @@ fn rule_7_an_absolute_alarm_is_told_of_where_all_instances_are_called_off() {
     }
     assert_eq!(times(&event, "UTC", "2026-01-01T00:00", 5), ["2026-12-01T08:00"]);
 }
+
+/// Found by fuzzing: the clock is put back and, hours later, forward again, so that a day later it shows what it always did.
+#[test]
+fn a_time_that_is_skipped_is_owed_though_the_clock_was_put_back_before() {
+    let zone = "BEGIN:VTIMEZONE\nTZID:Two\nBEGIN:STANDARD\nDTSTART:20261025T000000\nTZOFFSETFROM:+0430\n\
+                TZOFFSETTO:+0200\nEND:STANDARD\nBEGIN:DAYLIGHT\nDTSTART:20261025T083000\nTZOFFSETFROM:+0200\n\
+                TZOFFSETTO:+0430\nEND:DAYLIGHT\nEND:VTIMEZONE\n";
+    let text = vevent(&[
+        "DTSTART;TZID=Two:20261023T090000",
+        "RRULE:FREQ=DAILY;COUNT=4",
+        &alarm("TRIGGER:-PT30M"),
+    ]);
+    let event = event(&(zone.to_owned() + &text));
+    let person = person(BERLIN);
+    let expected = [
+        "2026-10-23T04:00",
+        "2026-10-24T04:00",
+        "2026-10-25T06:30",
+        "2026-10-26T04:00",
+    ];
+    assert_eq!(times(&event, BERLIN, "2026-01-01T00:00", 9), expected);
+    let identity = expand::alarms(&event, &person).0.remove(0).identity;
+    for firing in fired(&event, &person, "2026-01-01T00:00", 9) {
+        let mut budget = crate::calendar::recurrence::Budget::default();
+        let owed = expand::owed(&event, &person, &identity, &firing.place, &mut budget);
+        assert_eq!(owed.map(|it| it.map(|it| it.place)), Ok(Some(firing.place)));
+    }
+}
