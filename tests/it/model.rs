@@ -99,6 +99,12 @@ impl Model {
         if !past.is_empty() {
             followed.through = floor;
         }
+        // What was sent before stays behind it, also where the event was away meanwhile.
+        let after = spec.places().filter(|place| followed.through < *place);
+        let passed_over = after
+            .take_while(|place| self.sent.contains_key(&(key, *place)))
+            .last();
+        followed.through = passed_over.unwrap_or(followed.through);
         let unstarted = past.into_iter().rfind(|(_, occurrence)| self.now < *occurrence);
         if let (Some(before), Some(place)) = (before, unstarted)
             && self.is_move(key, before, spec, place)
