@@ -40,7 +40,7 @@ impl Asked {
             .into_iter()
             .map(|address| (address.clone(), recipients::telling(&own, &address)))
             .collect();
-        // Others are told whatever the owner did about it.
+        // What the owner acknowledged or put off is told to others all the same.
         for event in &mut own {
             answers.read_into(event, &person);
         }

@@ -106,8 +106,8 @@ impl Judge for FireJudge {
 }
 
 impl FireJudge {
-    /// A judge of one batch: how late is too late, what alarms mean, what becomes of what was missed, how each channel delivers, which alarms events have by
-    /// default, and the clock by which it tires.
+    /// A judge of one batch: how late is too late, what alarms mean, what becomes of what was missed, how each channel
+    /// delivers, which alarms events have by default, and the clock by which it tires.
     pub const fn new(
         (lateness, choices, catch_up): (Lateness, Choices, CatchUp),
         channels: BTreeMap<ChannelKind, ChannelConfig>,
