@@ -134,14 +134,31 @@ def override_of_an_excluded_instance(case, firing):
     return firing.occurrence in both or (not firing.occurrence and bool(both))
 
 
+def this_and_future_in_another_zone(case, firing):
+    """What follows a THISANDFUTURE override whose DTSTART is not in the zone of the series."""
+    for component in case.components:
+        recurrence_id = component.first("RECURRENCE-ID")
+        if firing is None or not recurrence_id or "RANGE" not in recurrence_id.parameters:
+            continue
+        elsewhere = (text.time_of(component.first("DTSTART")).zone or case.owner) != case.zone
+        if elsewhere and moment(firing.trigger) >= instant(case, text.time_of(recurrence_id)) - 40 * DAY:
+            return True
+    return False
+
+
 def exact_time_across_a_clock_change(case, firing):
-    """An alarm with hours, minutes or seconds in what it is counted by, within days of a change of a clock of the event."""
+    """An alarm with hours, minutes or seconds in what it is counted by, within days of a change of a clock of the event;
+    one that is counted from the end also where the event itself, whose length that is, is within days of a change."""
     if firing is None:
         return False
-    at = moment(firing.trigger)
+    counted = [alarm for component, alarm in case.alarms(firing.alarm) if counts_exactly(case, component, alarm)]
+    measured = [instant(case, case.base)] if any(is_related_to_end(alarm) for alarm in counted) else []
+    return bool(counted) and any(is_near_a_change(case, at) for at in [moment(firing.trigger), *measured])
+
+
+def is_near_a_change(case, at):
     days = [at + DAY * number for number in range(-5, 6)]
-    changes = any(len({wall(zone, day) - day for day in days}) > 1 for zone in case.zones)
-    return changes and any(counts_exactly(case, component, alarm) for component, alarm in case.alarms(firing.alarm))
+    return any(len({wall(zone, day) - day for day in days}) > 1 for zone in case.zones)
 
 
 def counts_exactly(case, component, alarm):

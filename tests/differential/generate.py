@@ -365,6 +365,8 @@ class Base:
         if slot is None:
             return None
         start = self.moved(slot, 2)
+        if start.zone and self.draw.chance(0.25):
+            start = text.Time(start.local, self.rng.choice(ZONES), False)
         recurrence_id = self.property("RECURRENCE-ID", slot, parameters=";RANGE=THISANDFUTURE")
         lines = [recurrence_id, "SEQUENCE:1", self.length(start)]
         if self.draw.chance(0.1):

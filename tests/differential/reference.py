@@ -131,7 +131,7 @@ class Event:
                 slots = {i: slot for i, slot in slots.items() if not self.is_excluded(slot, excluded)}
         # An instance that a THISANDFUTURE override names exists, whether or not the set has it.
         for instant, (_, slot) in self.futures.items():
-            slots.setdefault(instant, Slot(Moment(self.shown(slot, self.zone), self.zone)))
+            slots.setdefault(instant, Slot(self.on_own_clock(slot)))
         return slots
 
     def addition(self, value, zone):
@@ -168,9 +168,13 @@ class Event:
         if named is None:
             return slot.start
         own = self.moment(text.time_of(component.first("DTSTART")))
-        if own.zone == text.UTC:
-            own = Moment(wall(named.zone, own.instant), named.zone)
-        return Moment(slot.start.local + (own.local - named.local), own.zone)
+        if own.zone == "UTC":
+            own = Moment(wall(self.zone, own.instant), self.zone)
+        return Moment(self.on_own_clock(slot.start).local + (own.local - self.on_own_clock(named).local), own.zone)
+
+    def on_own_clock(self, moment):
+        """A slot as the clock of the series shows it, in whatever zone it is written."""
+        return moment if moment.zone == self.zone else Moment(wall(self.zone, moment.instant), self.zone)
 
     def absolute(self):
         """An absolute trigger fires once, whatever the recurrence; a copy of it in an override is the same one."""

@@ -212,8 +212,17 @@ impl<'a> Series<'a> {
             .base()
             .and_then(|base| base.zone.as_ref())
             .unwrap_or(self.zone);
+        let at = self.on_own_clock(at);
         let local = at.local.checked_add_signed(segment.shift).unwrap_or(at.local);
-        Anchor::at_local(local, clock(zone, at))
+        Anchor::at_local(local, clock(zone, &at))
+    }
+
+    /// A slot by the clock of DTSTART, in whatever zone its RDATE is written.
+    fn on_own_clock(&self, at: &Anchor) -> Anchor {
+        match &self.base {
+            Some(base) if base.zone != at.zone => Anchor::at_instant(at.instant, &base.zone),
+            _ => at.clone(),
+        }
     }
 
     /// The segment that speaks for an instance without an override of its own.

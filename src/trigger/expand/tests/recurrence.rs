@@ -254,6 +254,31 @@ fn rule_15_this_and_future_may_move_a_series_to_another_zone() {
     );
 }
 
+/// An RDATE in UTC, or on a third zone's clock, is moved by as much as the others.
+#[test]
+fn rule_15_this_and_future_moves_an_rdate_of_any_zone() {
+    for rdate in [
+        "RDATE:20261208T080000Z",
+        "RDATE;TZID=Asia/Tokyo:20261208T170000",
+        "RDATE;TZID=Europe/Berlin:20261208T090000",
+    ] {
+        let text = vevent(&[
+            "DTSTART;TZID=Europe/Berlin:20261201T090000",
+            "RRULE:FREQ=DAILY;COUNT=3",
+            rdate,
+        ]) + &vevent(&[
+            "RECURRENCE-ID;RANGE=THISANDFUTURE:20261202T080000Z",
+            "DTSTART;TZID=Europe/Berlin:20261202T093000",
+            &alarm("TRIGGER:PT0S"),
+        ]);
+        assert_eq!(
+            times(&event(&text), BERLIN, "2026-12-02T00:00", 9),
+            ["2026-12-02T08:30", "2026-12-03T08:30", "2026-12-08T08:30"],
+            "{rdate}"
+        );
+    }
+}
+
 #[test]
 fn rule_15_another_range_is_no_range() {
     let event = daily_with(&vevent(&[
