@@ -183,12 +183,13 @@ def end_of_a_period_after_this_and_future(case, firing):
 
 
 def days_from_an_end_in_another_zone(case, firing):
-    """Counted in days from a DTEND whose zone is not that of DTSTART."""
+    """Counted in days from a DTEND whose zone is not that of DTSTART, or of an RDATE."""
     if firing is None:
         return False
+    added = {rdate.parameters.get("TZID", case.zone) for rdate in case.master.all("RDATE")}
     for component, alarm in case.alarms(firing.alarm):
         start, end = component.first("DTSTART"), component.first("DTEND")
-        elsewhere = end and text.time_of(start).zone != text.time_of(end).zone
+        elsewhere = end and {text.time_of(start).zone, *added} != {text.time_of(end).zone}
         days = [prop for name in ("TRIGGER", "DURATION") for prop in alarm.all(name) if prop.value[-1] != "Z"]
         if elsewhere and is_related_to_end(alarm) and any(text.span(prop.value).days for prop in days):
             return True
