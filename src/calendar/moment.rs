@@ -54,6 +54,11 @@ impl Moment {
         if midnight.instant == instant { day } else { written }
     }
 
+    /// Whether an instance can lie there. Further off instants are cut, and one is like the other.
+    pub fn is_within_reach(&self) -> bool {
+        (3..=9988).contains(&self.local.year())
+    }
+
     /// The instance that it names as a RECURRENCE-ID (RFC 5545 section 3.8.4.4) of a series that starts at `base`: by its
     /// instant, in whatever zone it is written; by its day where one side is a DATE; on the clock of DTSTART where it has
     /// no zone and DTSTART has.

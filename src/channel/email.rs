@@ -102,6 +102,14 @@ impl Channel for EmailChannel {
         self.relays.iter().map(smtp::Relay::permits).max().unwrap_or(1)
     }
 
+    fn permits_now(&self) -> usize {
+        self.relays
+            .iter()
+            .map(smtp::Relay::permits_now)
+            .max()
+            .unwrap_or(1)
+    }
+
     fn openness(&self) -> Openness {
         let all = self.relays.iter().map(smtp::Relay::openness);
         all.min_by_key(|openness| openness.rank())

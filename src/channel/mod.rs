@@ -140,6 +140,11 @@ pub trait Channel: Send + Sync + std::fmt::Debug {
     /// How many sends may be under way at once.
     fn permits(&self) -> usize;
 
+    /// How many of them may be now: fewer where the other side is slow, since what is under way has no turn any more.
+    fn permits_now(&self) -> usize {
+        self.permits()
+    }
+
     /// How many may send now: while nobody on the other side is there, what is due waits where it is.
     fn openness(&self) -> Openness {
         Openness::Everybody

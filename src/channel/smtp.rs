@@ -16,6 +16,7 @@
 mod classify;
 mod connection;
 mod dialogue;
+mod pace;
 mod pool;
 mod stage;
 mod tls;

@@ -197,17 +197,25 @@ impl Lane {
 
     /// Waits until at least one more message may be sent.
     pub async fn permit(&self) -> OwnedSemaphorePermit {
-        self.permits
-            .clone()
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed")
+        let one_more = u32::try_from(self.unused() + 1).expect("permits are few");
+        let permits = self.permits.clone().acquire_many_owned(one_more).await;
+        let mut permits = permits.expect("the semaphore is never closed");
+        permits.split(1).expect("there is one at least")
+    }
+
+    /// Permits that nobody gets now, since the other side is slow.
+    fn unused(&self) -> usize {
+        let most = self.channel.permits();
+        most - self.channel.permits_now().clamp(1, most)
     }
 
     /// Fires what is due now, as much as may be sent at once. Returns how many timers were taken.
     pub async fn tick(&self, mut permits: OwnedSemaphorePermit) -> usize {
         let most = match self.channel.openness() {
-            Openness::Everybody => (self.permits.available_permits() + 1).min(BATCH),
+            Openness::Everybody => {
+                let more = self.permits.available_permits().saturating_sub(self.unused());
+                (more + 1).min(BATCH)
+            }
             Openness::OneProbe => 1,
             // What is due waits here, and leaves when the other side is back.
             Openness::Nobody(_) => return 0,

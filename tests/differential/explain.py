@@ -146,6 +146,15 @@ def this_and_future_in_another_zone(case, firing):
     return False
 
 
+def set_position_in_the_first_week(case, firing):
+    """What BYSETPOS of a weekly rule finds within a week of DTSTART; all of it where COUNT counts that."""
+    if firing is None or case.rule.get("FREQ") != "WEEKLY" or "BYSETPOS" not in case.rule:
+        return False
+    days = 8 if firing.occurrence else 48
+    since = moment(firing.occurrence or firing.trigger) - instant(case, case.base)
+    return "COUNT" in case.rule or since <= DAY * days
+
+
 def exact_time_across_a_clock_change(case, firing):
     """An alarm with hours, minutes or seconds in what it is counted by, within days of a change of a clock of the event;
     one that is counted from the end also where the event itself, whose length that is, is within days of a change."""

@@ -588,6 +588,7 @@ struct Scripted {
     /// The first send waits until it is told to go on.
     is_held: std::sync::atomic::AtomicBool,
     let_go: tokio::sync::Notify,
+    permits_now: std::sync::atomic::AtomicUsize,
 }
 
 impl Scripted {
@@ -597,6 +598,7 @@ impl Scripted {
             ids: Mutex::default(),
             is_held: false.into(),
             let_go: tokio::sync::Notify::new(),
+            permits_now: 4.into(),
         })
     }
 
@@ -634,6 +636,10 @@ impl Channel for Scripted {
 
     fn permits(&self) -> usize {
         4
+    }
+
+    fn permits_now(&self) -> usize {
+        self.permits_now.load(std::sync::atomic::Ordering::SeqCst)
     }
 }
 
@@ -868,6 +874,36 @@ async fn dropped_and_put_back(first_answer: Report) {
     channel.let_go.notify_one();
     scene.hand.advance(TimeDelta::days(2)).await;
     assert_eq!(scene.outcomes().await, [sent("01 08:01"), sent("02 08:01")]);
+}
+
+/// What is under way has no turn any more: while the other side is slow, what is due waits where owners have turns.
+#[tokio::test]
+async fn while_the_other_side_is_slow_few_are_under_way() {
+    let channel = Scripted::held(refused(Blame::Message));
+    channel.permits_now.store(1, std::sync::atomic::Ordering::SeqCst);
+    let mut scene = Scene::through(Some(channel.clone())).await;
+    for key in ["e", "f", "g"] {
+        let text = event(key, "DTSTART:20261201T080100Z\nDURATION:PT1H");
+        scene.hand.change(key, "anna", text).await;
+    }
+    scene.clock.advance(Duration::from_mins(1));
+    let lane = scene.hand.node.lanes[0].clone();
+    assert_eq!(lane.tick(lane.permit().await).await, 1);
+    assert!(
+        futures_util::poll!(std::pin::pin!(lane.permit())).is_pending(),
+        "one is under way, and more may not be"
+    );
+    channel.permits_now.store(3, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(lane.tick(lane.permit().await).await, 2);
+    while channel.ids.lock().unwrap().len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    channel.let_go.notify_one();
+    scene.hand.advance(TimeDelta::minutes(30)).await;
+    assert_eq!(
+        scene.outcomes().await,
+        [sent("01 08:01"), sent("01 08:01"), sent("01 08:01")]
+    );
 }
 
 #[tokio::test]

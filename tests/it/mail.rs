@@ -108,7 +108,8 @@ fn class(report: &Report) -> (&'static str, &str) {
         Report::Permanent { error } => ("permanent", error),
         Report::InDoubt { error } => ("in doubt", error),
         Report::Gone { error } => ("gone", error),
-        Report::Again { .. } | Report::Busy { .. } => ("a webhook's", ""),
+        Report::Busy { error, .. } => ("busy", error),
+        Report::Again { .. } => ("a webhook's", ""),
         Report::Abandoned => ("abandoned", ""),
     }
 }

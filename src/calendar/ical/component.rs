@@ -130,7 +130,12 @@ impl Reader<'_> {
         match property.name.as_str() {
             "DTSTART" => self.component.start = Some(self.needed(property)?),
             "RECURRENCE-ID" => {
-                self.component.recurrence_id = Some(self.needed(property)?);
+                let id = self.needed(property)?;
+                if !id.is_within_reach() {
+                    let text = "no instance lies there: name one before the year 9989";
+                    return Err(format!("RECURRENCE-ID `{}`: {text}", property.raw));
+                }
+                self.component.recurrence_id = Some(id);
                 self.component.is_this_and_future = property.is_this_and_future();
                 if property.has_other_range() {
                     self.warn(

@@ -53,6 +53,25 @@ fn events_are_grouped_by_uid_in_the_order_of_the_text() {
     assert_eq!(uids, [("b", 2), ("a", 1)]);
 }
 
+/// Instants that far off are cut, so that two overrides there would be of one instance.
+#[test]
+fn a_recurrence_id_beyond_all_calendars_is_refused_alone() {
+    let calendar = calendar(
+        &(vevent(&["UID:a", "DTSTART:20261201T090000Z"])
+            + &vevent(&[
+                "UID:a",
+                "RECURRENCE-ID;RANGE=THISANDFUTURE:99990329T015045Z",
+                "DTSTART:19700906T002114",
+            ])),
+    );
+    assert_eq!(calendar.events[0].components().len(), 1);
+    let told = format!("{calendar:?}");
+    assert!(
+        told.contains("RECURRENCE-ID `99990329T015045Z`: no instance lies there"),
+        "{told}"
+    );
+}
+
 #[test]
 fn a_component_without_a_uid_is_named_by_its_text() {
     let named = |summary: &str| {

@@ -3,6 +3,7 @@
 //! The relay's words are kept for the person who looks up what became of a message, without anybody's address.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use lettre::Address;
 use lettre::transport::smtp::response::Response;
@@ -15,6 +16,9 @@ use crate::channel::smtp::stage::Stage;
 
 /// Characters of a reply that are kept.
 const MAX_TEXT: usize = 300;
+
+/// What got no connection comes again so soon.
+const PUT_OFF: Duration = Duration::from_secs(5);
 
 /// The relay took responsibility.
 pub(super) fn accepted(reply: &Response, recipient: &Address) -> Report {
@@ -31,6 +35,11 @@ pub(super) fn failed(failure: &Failure, recipient: &Address) -> Report {
     let error = describe(failure, Some(recipient));
     match (&failure.cause, failure.stage) {
         (Cause::OutOfTime, _) => Report::Abandoned,
+        // Waiting for each other is not the relay's fault.
+        (_, Stage::Permit) => Report::Busy {
+            error: "all connections to the relay were in use".to_owned(),
+            after: PUT_OFF,
+        },
         (Cause::Refused(reply), stage) => refused(stage, reply, error),
         (_, Stage::Accept) => Report::InDoubt { error },
         _ => transient(error, Blame::Target),
@@ -156,6 +165,7 @@ mod tests {
     const GONE: &str = "gone";
     const DOUBT: &str = "in doubt";
     const ABANDONED: &str = "abandoned";
+    const BUSY: &str = "busy";
 
     fn jo() -> Address {
         "jo.doe@example.org".parse().unwrap()
@@ -174,7 +184,8 @@ mod tests {
             Report::Abandoned => ABANDONED,
             Report::Accepted { .. } => "accepted",
             Report::Gone { .. } => GONE,
-            Report::Again { .. } | Report::Busy { .. } => "a webhook's",
+            Report::Busy { .. } => BUSY,
+            Report::Again { .. } => "a webhook's",
         }
     }
 
@@ -265,6 +276,7 @@ mod tests {
         );
         assert_eq!(class_of(Stage::Accept, Cause::OutOfTime), ABANDONED);
         assert_eq!(class_of(Stage::Permit, Cause::OutOfTime), ABANDONED);
+        assert_eq!(class_of(Stage::Permit, Cause::TimedOut), BUSY);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::fmt::Display;
 use std::io;
 
+use futures_util::FutureExt;
 use lettre::transport::smtp::response::Response;
 use tokio::io::AsyncBufReadExt;
 use tokio::io::AsyncRead;
@@ -53,18 +54,30 @@ impl Dialogue {
 
     /// Sends a command, which brings its line end, and reads the reply.
     pub(super) async fn command(&mut self, command: impl Display + Send) -> io::Result<Response> {
-        self.write(command.to_string().as_bytes()).await?;
+        self.say(command.to_string().as_bytes()).await?;
         self.reply().await
     }
 
     /// Sends the message, its lines ended by CRLF, without the final dot.
     pub(super) async fn body(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(&stuffed(message)).await
+        self.say(&stuffed(message)).await
     }
 
-    /// Sends the final dot and reads the reply.
+    /// Sends the final dot and reads the reply, which a relay that has seen enough may give before it.
     pub(super) async fn end_of_data(&mut self) -> io::Result<Response> {
-        self.command(".\r\n").await
+        self.write(b".\r\n").await?;
+        self.reply().await
+    }
+
+    /// Sends what the relay is to answer. A reply that is there already answers something else, and every later one would
+    /// be taken for the one before it.
+    pub(super) async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.stream.fill_buf().now_or_never() {
+            None => self.write(bytes).await,
+            Some(Ok([])) => Err(closed()),
+            Some(Ok(_)) => Err(malformed("a reply to nothing")),
+            Some(Err(error)) => Err(error),
+        }
     }
 
     /// Says goodbye without waiting for an answer.
@@ -101,18 +114,18 @@ impl Dialogue {
         match line.last() {
             Some(b'\n') => Ok(String::from_utf8_lossy(&line).trim_end().to_owned()),
             Some(_) if line.len() as u64 == MAX_REPLY_LINE => Err(malformed("a reply line that is too long")),
-            _ => Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the relay closed the connection",
-            )),
+            _ => Err(closed()),
         }
     }
 
-    /// Sends bytes as they are.
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes).await?;
         self.stream.get_mut().flush().await
     }
+}
+
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the relay closed the connection")
 }
 
 fn malformed(what: &str) -> io::Error {

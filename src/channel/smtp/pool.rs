@@ -21,6 +21,8 @@ use crate::channel::smtp::Tls;
 use crate::channel::smtp::TlsError;
 use crate::channel::smtp::classify;
 use crate::channel::smtp::connection::Connection;
+use crate::channel::smtp::pace;
+use crate::channel::smtp::pace::Pace;
 use crate::channel::smtp::stage::Cause;
 use crate::channel::smtp::stage::Failure;
 use crate::channel::smtp::stage::Stage;
@@ -50,11 +52,8 @@ struct Shared {
     permits: Semaphore,
     idle: Mutex<Idle>,
     breaker: Mutex<Breaker>,
+    pace: Mutex<Pace>,
 }
-
-/// Messages under way for each connection. Waiting is part of the attempt, so a relay must get through so many within
-/// `send_within`.
-const WAITING: usize = 16;
 
 /// Who holds a permit holds at most one connection, taken from here or new: those in use and those here are together
 /// never more than the permits.
@@ -87,6 +86,7 @@ impl Relay {
             permits: Semaphore::new(config.connections),
             idle: Mutex::default(),
             breaker: Mutex::default(),
+            pace: Mutex::default(),
             config,
             encryption,
             clock,
@@ -96,10 +96,14 @@ impl Relay {
         })
     }
 
-    /// How many messages can be on their way at once, most of them waiting for a connection: a fire-check is one sync
-    /// to the disk, and eight messages are not worth one.
+    /// How many messages can be on their way at once, most of them waiting for a connection.
     pub fn permits(&self) -> usize {
-        self.shared.config.connections * WAITING
+        pace::most(self.shared.config.connections)
+    }
+
+    /// How many of them may be now: fewer while the relay is slow.
+    pub fn permits_now(&self) -> usize {
+        self.shared.pace().under_way(self.shared.config.connections)
     }
 
     /// How many connections are in use, and how many wait for the next message.
@@ -142,6 +146,9 @@ impl Relay {
             Err(Failure {
                 cause: Cause::LeftAlone | Cause::OutOfTime,
                 ..
+            } | Failure {
+                stage: Stage::Permit,
+                ..
             })
         );
         let report = match outcome {
@@ -180,11 +187,7 @@ impl Relay {
     }
 
     fn steps(&self, deadline: Deadline) -> Steps<'_> {
-        Steps {
-            clock: &*self.shared.clock,
-            timeouts: &self.shared.config.timeouts,
-            deadline,
-        }
+        Steps::new(&*self.shared.clock, &self.shared.config.timeouts, deadline)
     }
 
     async fn attempt(&self, steps: &Steps<'_>, letter: &Letter) -> Result<Response, Failure> {
@@ -196,6 +199,14 @@ impl Relay {
                 cause: Cause::LeftAlone,
             });
         }
+        let began = self.shared.clock.elapsed();
+        let outcome = self.transact(steps, letter).await;
+        let took = self.shared.clock.elapsed().saturating_sub(began);
+        self.shared.pace().took(took);
+        outcome
+    }
+
+    async fn transact(&self, steps: &Steps<'_>, letter: &Letter) -> Result<Response, Failure> {
         let mut connection = self.connection(steps).await?;
         let mut begun = connection.begin(steps, letter).await;
         let is_old = connection.transactions > 0;
@@ -215,12 +226,7 @@ impl Relay {
 
     async fn permit(&self, steps: &Steps<'_>) -> Result<SemaphorePermit<'_>, Failure> {
         let waiting = async { self.shared.permits.acquire().await.map_err(std::io::Error::other) };
-        let permit = steps.run(Stage::Permit, waiting).await;
-        // Waiting for each other is not the relay's fault.
-        permit.map_err(|failure| Failure {
-            cause: Cause::OutOfTime,
-            ..failure
-        })
+        steps.run(Stage::Permit, waiting).await
     }
 
     async fn connection(&self, steps: &Steps<'_>) -> Result<Connection, Failure> {
@@ -266,6 +272,10 @@ impl Relay {
 impl Shared {
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().expect("no holder panics")
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().expect("no holder panics")
     }
 
     fn breaker(&self) -> MutexGuard<'_, Breaker> {

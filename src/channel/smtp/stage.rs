@@ -49,20 +49,6 @@ impl Stage {
             Self::Accept => "the final dot",
         }
     }
-
-    fn limit(self, timeouts: &Timeouts) -> Duration {
-        match self {
-            Self::Permit => Duration::MAX,
-            Self::Connect | Self::Tls => timeouts.connect,
-            Self::Greeting | Self::Hello | Self::Auth => timeouts.greeting,
-            Self::Probe => timeouts.mail.min(PROBE_LIMIT),
-            Self::Mail => timeouts.mail,
-            Self::Recipient => timeouts.recipient,
-            Self::Data => timeouts.data,
-            Self::Body => timeouts.body,
-            Self::Accept => timeouts.accept,
-        }
-    }
 }
 
 /// An attempt that failed, and where.
@@ -104,25 +90,57 @@ pub(super) struct Steps<'a> {
     pub(super) clock: &'a dyn Clock,
     pub(super) timeouts: &'a Timeouts,
     pub(super) deadline: Deadline,
+    /// How long it may wait for others, so that enough is left for itself.
+    pub(super) patience: Duration,
+    /// How much must be left when the final dot is written: a reply that is cut off is a message in doubt.
+    pub(super) for_reply: Duration,
 }
 
-impl Steps<'_> {
+impl<'a> Steps<'a> {
+    /// An attempt that begins now.
+    pub(super) fn new(clock: &'a dyn Clock, timeouts: &'a Timeouts, deadline: Deadline) -> Self {
+        let whole = deadline.0.saturating_sub(clock.elapsed());
+        Self {
+            clock,
+            timeouts,
+            deadline,
+            patience: whole / 4,
+            for_reply: timeouts.accept.min(whole / 3),
+        }
+    }
+
     /// Runs `work` as `stage`. It does not begin when the deadline has passed.
     pub(super) async fn run<T, F>(&self, stage: Stage, work: F) -> Result<T, Failure>
     where
         F: Future<Output = io::Result<T>> + Send,
     {
         let left = self.deadline.0.saturating_sub(self.clock.elapsed());
-        let cause = if left.is_zero() {
+        let is_too_late = stage == Stage::Accept && left < self.for_reply;
+        let cause = if left.is_zero() || is_too_late {
             Cause::OutOfTime
         } else {
-            match tokio::time::timeout(left.min(stage.limit(self.timeouts)), work).await {
+            match tokio::time::timeout(left.min(self.limit(stage)), work).await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(error)) => Cause::Lost(error),
                 Err(_) => Cause::TimedOut,
             }
         };
         Err(Failure { stage, cause })
+    }
+
+    fn limit(&self, stage: Stage) -> Duration {
+        let timeouts = self.timeouts;
+        match stage {
+            Stage::Permit => self.patience,
+            Stage::Connect | Stage::Tls => timeouts.connect,
+            Stage::Greeting | Stage::Hello | Stage::Auth => timeouts.greeting,
+            Stage::Probe => timeouts.mail.min(PROBE_LIMIT),
+            Stage::Mail => timeouts.mail,
+            Stage::Recipient => timeouts.recipient,
+            Stage::Data => timeouts.data,
+            Stage::Body => timeouts.body,
+            Stage::Accept => timeouts.accept,
+        }
     }
 
     /// Runs `work`, which ends in a reply that must begin with `wanted` (2 or 3).

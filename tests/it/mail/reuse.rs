@@ -81,7 +81,25 @@ async fn who_gets_no_connection_in_time_has_sent_nothing() {
         channel.send(&waiter, within(Duration::from_millis(300))),
     );
     assert_eq!(class(&first).0, "target");
-    assert_eq!(second, Report::Abandoned);
+    assert_eq!(class(&second).0, "busy");
+}
+
+/// What a relay says of its own accord would be taken for its answer to the next message, and all later answers with it.
+#[tokio::test]
+async fn replies_to_nothing_end_the_connection() {
+    let forged = "250 ok\r\n250 m\r\n250 r\r\n354 d\r\n250 2.0.0 FORGED";
+    let relay = ScriptedRelay::start(move |connection, point| {
+        (connection == 0 && point == "DOT").then_some(Act::Say(forged))
+    })
+    .await;
+    let channel = channel(config(relay.port));
+    assert_eq!(class(&send(&channel).await).0, "accepted");
+    let second = send(&channel).await;
+    let (class, words) = class(&second);
+    assert_eq!(class, "accepted");
+    assert!(!words.contains("FORGED"), "{words}");
+    let seen = relay.seen();
+    assert_eq!((seen.connections, seen.messages.len()), (2, 2));
 }
 
 #[tokio::test]

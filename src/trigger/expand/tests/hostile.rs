@@ -153,7 +153,7 @@ fn an_override_thousands_of_years_away_is_survived() {
             "DTSTART:99990101T000000Z",
             &alarm("TRIGGER:-P1D"),
         ]) + &vevent(&[
-            "RECURRENCE-ID;RANGE=THISANDFUTURE:99980102T000000Z",
+            "RECURRENCE-ID;RANGE=THISANDFUTURE:99880102T000000Z",
             "DTSTART:00020101T000000Z",
             &alarm("TRIGGER:-P1D"),
         ])),
