@@ -3,6 +3,8 @@ use std::io::Write;
 
 use super::reader::Reader;
 use super::*;
+use crate::delivery::OnDoubt;
+use crate::trigger::retry;
 
 fn from_environment(pairs: &[(&str, &str)]) -> Result<Settings, Complaints> {
     let pairs = pairs
