@@ -49,6 +49,9 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
             ],
         ),
         throughput: reader.rate(&key("throughput"), MOST_A_SECOND),
+        domain_throughput: (kind == ChannelKind::Email)
+            .then(|| reader.rate(&key("domain_throughput"), MOST_A_SECOND))
+            .flatten(),
         limit: limit(reader, kind).map(|limit| Limit {
             send_within,
             time_shift_ms,

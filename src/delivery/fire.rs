@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::calendar::event::Event;
 use crate::clock::Clock;
 use crate::delivery::CatchUp;
 use crate::delivery::ChannelConfig;
+use crate::delivery::domains::Domains;
 use crate::store::Candidate;
 use crate::store::EventCopy;
 use crate::store::Judge;
@@ -58,6 +60,7 @@ pub struct FireJudge {
     defaults: Arc<DefaultPolicy>,
     clock: Arc<dyn Clock>,
     room: usize,
+    domains: Option<Arc<Mutex<Domains>>>,
     /// When it began to judge.
     began: OnceLock<Duration>,
 }
@@ -104,6 +107,16 @@ impl Judge for FireJudge {
         self.room
     }
 
+    fn has_room(&self, candidate: &Candidate) -> bool {
+        let trigger = &candidate.trigger;
+        let is_mail = trigger.wish.channel == ChannelKind::Email;
+        let Some(domains) = self.domains.as_ref().filter(|_| is_mail) else {
+            return true;
+        };
+        let mut domains = domains.lock().expect("no holder panics");
+        address(candidate).is_none_or(|address| domains.may_leave(trigger.id, &address))
+    }
+
     fn is_spent(&self) -> bool {
         let began = self.began.get();
         began.is_some_and(|began| self.clock.elapsed().saturating_sub(*began) >= PATIENCE)
@@ -127,14 +140,16 @@ impl FireJudge {
             defaults,
             clock,
             room: usize::MAX,
+            domains: None,
             began: OnceLock::new(),
         }
     }
 
-    /// With room for so many messages.
+    /// With room for so many messages, and for mails as these domains have it.
     #[must_use]
-    pub const fn with_room(mut self, room: usize) -> Self {
+    pub(super) fn with_room(mut self, room: usize, domains: &Arc<Mutex<Domains>>) -> Self {
         self.room = room;
+        self.domains = Some(Arc::clone(domains));
         self
     }
 

@@ -27,6 +27,7 @@ use crate::delivery::Config;
 use crate::delivery::OnDoubt;
 use crate::delivery::arm::Armed;
 use crate::delivery::digest;
+use crate::delivery::domains::Domains;
 use crate::delivery::fire::FireJudge;
 use crate::delivery::learn;
 use crate::delivery::limiter::Limiter;
@@ -139,6 +140,7 @@ pub struct Lane {
     permits: Arc<Semaphore>,
     limiter: Arc<Mutex<Limiter>>,
     throughput: Arc<Mutex<Throughput>>,
+    domains: Arc<Mutex<Domains>>,
     finished: mpsc::Sender<Vec<Finished>>,
 }
 
@@ -158,6 +160,7 @@ impl Lane {
             permits,
             limiter: Arc::default(),
             throughput: Arc::default(),
+            domains: Arc::default(),
             finished,
         }
     }
@@ -229,13 +232,15 @@ impl Lane {
         let deadline = Deadline(began + config.delivery.send_within);
         let Some(checked) = self.fire_check(claims, room, token, &config).await else {
             // The store is gone for longer than the check is good for. Nothing is lost by asking again.
+            self.domains().hold(claims, &[]);
             self.shared.armed.arm(claims);
             return;
         };
         self.shared.armed.arm(&checked.claimed);
         self.shared.armed.arm(&checked.deferred);
         self.shared.metrics.deferred(self.kind, checked.deferred.len());
-        self.shared.armed.arm(&checked.left);
+        let left = self.domains().hold(claims, &checked.left);
+        self.shared.armed.arm(&left);
         self.shared
             .metrics
             .claims(ClaimResult::Claimed, checked.claimed.len());
@@ -293,7 +298,7 @@ impl Lane {
                 Arc::clone(&config.defaults),
                 Arc::clone(&shared.clock),
             )
-            .with_room(room);
+            .with_room(room, &self.domains);
             match shared
                 .store
                 .fire_check(shared.session, claims, token, &judge, config.window)

@@ -12,6 +12,7 @@
 
 pub mod arm;
 mod digest;
+mod domains;
 pub mod endpoint;
 pub mod fire;
 pub mod lane;
@@ -71,6 +72,8 @@ pub struct ChannelConfig {
     pub on_doubt: OnDoubt,
     /// How many messages a second leave through it from each node, if that is limited.
     pub throughput: Option<NonZeroU32>,
+    /// How many mails a second leave for one domain from each node, if that is limited.
+    pub domain_throughput: Option<NonZeroU32>,
     /// How many messages one owner gets, if that is limited.
     pub limit: Option<Limit>,
     /// How much of an event is told.

@@ -107,6 +107,12 @@ pub trait Judge: Send + Sync {
         usize::MAX
     }
 
+    /// Whether there is room for the message of `candidate` now. Asked again, the answer is the same; what there is no room for
+    /// stays claimed, for a later fire-check.
+    fn has_room(&self, _candidate: &Candidate) -> bool {
+        true
+    }
+
     /// Whether enough was judged for one transaction. What is left stays claimed, for the next fire-check.
     fn is_spent(&self) -> bool {
         false

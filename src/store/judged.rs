@@ -240,8 +240,7 @@ impl Judged {
             succession,
         } = judge.judge(&candidate, attempt.now);
         if let Verdict::Send | Verdict::Gather = verdict {
-            let gathers = verdict == Verdict::Gather;
-            match self.course(&candidate.trigger, gathers, allowances, attempt) {
+            match self.course(&candidate, verdict, (judge, allowances), attempt) {
                 Course::Leaves => {}
                 Course::Over => verdict = Verdict::Conclude(Outcome::Suppressed, Reason::RateLimit),
                 Course::Waits(due_at) => {
@@ -276,17 +275,18 @@ impl Judged {
     /// It joins a message that leaves, leaves with one of its own, waits, or is over a limit.
     fn course(
         &mut self,
-        trigger: &Trigger,
-        gathers: bool,
-        allowances: &mut Allowances,
+        candidate: &Candidate,
+        verdict: Verdict,
+        (judge, allowances): (&dyn Judge, &mut Allowances),
         attempt: Attempt,
     ) -> Course {
-        let gathers = gathers || trigger.digest.is_some() || allowances.gathers(trigger);
+        let trigger = &candidate.trigger;
+        let gathers = verdict == Verdict::Gather || trigger.digest.is_some() || allowances.gathers(trigger);
         if gathers && self.gathering.join(trigger) {
             allowances.release(trigger);
             return Course::Leaves;
         }
-        if self.messages >= self.room {
+        if self.messages >= self.room || !judge.has_room(candidate) {
             return Course::Stays;
         }
         let ruling = allowances.rule(trigger, gathers, attempt.token, attempt.now);

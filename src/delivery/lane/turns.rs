@@ -1,6 +1,7 @@
 //! What of all that is due has its turn now, and when to look again.
 
 use std::collections::HashSet;
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -8,6 +9,7 @@ use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::channel::breaker::Openness;
+use crate::delivery::domains::Domains;
 use crate::delivery::lane::BATCH;
 use crate::delivery::lane::Lane;
 use crate::store::Claimed;
@@ -30,6 +32,7 @@ impl Lane {
         let most = BATCH.saturating_sub(claims.len());
         let mut limiter = self.limiter.lock().expect("no holder panics");
         let mut company = limiter.held_back_of(&owners, most);
+        company.extend(self.domains().take_of(&owners, most - company.len()));
         let most = most - company.len();
         let armed = &self.shared.armed;
         company.extend(armed.take_due_of(self.kind, self.due_until(), &owners, most));
@@ -48,8 +51,23 @@ impl Lane {
         self.shared.clock.now() + TimeDelta::milliseconds(shift)
     }
 
-    /// Up to `most` claims that are due: those of owners who got much lately come after those of everybody else.
+    /// What waits for a place of its domain.
+    pub(super) fn domains(&self) -> MutexGuard<'_, Domains> {
+        self.domains.lock().expect("no holder panics")
+    }
+
+    /// Up to `most` claims that are due: those that waited for a place of their domain, then others.
     pub(super) fn in_turn(&self, most: usize) -> Vec<Claimed> {
+        let mut claims = self.domains().take(most);
+        claims.extend(self.fresh(most - claims.len()));
+        claims
+    }
+
+    /// Up to `most` claims that are due: those of owners who got much lately come after those of everybody else.
+    fn fresh(&self, most: usize) -> Vec<Claimed> {
+        if most == 0 {
+            return Vec::new();
+        }
         let now = self.shared.clock.elapsed();
         let limit = self
             .shared
@@ -73,12 +91,18 @@ impl Lane {
     /// For how many of what waits, up to `most`, the channel's throughput has room now.
     pub(super) fn room(&self, most: usize) -> usize {
         let config = self.shared.config.borrow().channels.get(&self.kind).cloned();
+        let now = self.shared.clock.elapsed();
+        let by_domain = {
+            let mut domains = self.domains();
+            domains.follow(config.as_ref().and_then(|it| it.domain_throughput), now);
+            domains.ready(most)
+        };
         let held_back = self.limiter.lock().expect("no holder panics").len();
         let due = self.shared.armed.count_due(self.kind, self.due_until(), most);
-        let waiting = most.min(due + held_back);
+        let waiting = most.min(due + held_back + by_domain);
         let mut throughput = self.throughput.lock().expect("no holder panics");
         let rate = config.and_then(|it| it.throughput);
-        throughput.room(waiting, rate, self.shared.clock.elapsed())
+        throughput.room(waiting, rate, now)
     }
 
     pub(super) fn pause(&self) -> Duration {
@@ -88,6 +112,8 @@ impl Lane {
         let next = self.shared.armed.next_due(self.kind);
         let until_due = next.map(|due_at| (due_at - self.due_until()).to_std().unwrap_or_default());
         let no_room = self.throughput.lock().expect("no holder panics").pause();
-        until_due.unwrap_or(LOOK).max(no_room).min(LOOK)
+        let by_domain = self.domains().pause(self.shared.clock.elapsed());
+        let until_due = until_due.unwrap_or(LOOK).min(by_domain.unwrap_or(LOOK));
+        until_due.max(no_room).min(LOOK)
     }
 }
