@@ -79,3 +79,99 @@ impl Gathering {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::trigger::AlarmId;
+    use crate::trigger::AlarmIdentity;
+    use crate::trigger::Place;
+    use crate::trigger::State;
+    use crate::trigger::Wish;
+
+    fn trigger(number: u8) -> Trigger {
+        Trigger {
+            id: TriggerId([number; 16]),
+            wish: Wish {
+                owner: OwnerId("ada".to_owned()),
+                event_uid: format!("e{number}"),
+                identity: AlarmIdentity("alarm".to_owned()),
+                channel: ChannelKind::Email,
+                recipient: Recipient::Owner,
+            },
+            place: Place::at(DateTime::UNIX_EPOCH),
+            due_at: DateTime::UNIX_EPOCH,
+            expires_at: DateTime::UNIX_EPOCH,
+            has_more: false,
+            state: State::Claimed,
+            processed: None,
+            session: None,
+            generation: 1,
+            attempts: 0,
+            attempt_token: None,
+            attempt_started: None,
+            withdrawn: false,
+            last_error: None,
+            payload: None,
+            moved: false,
+            digest: None,
+        }
+    }
+
+    #[test]
+    fn what_may_go_out_together_joins_the_first() {
+        let mut gathering = Gathering::default();
+        assert!(!gathering.join(&trigger(1)), "there is nobody to join");
+        gathering.leave(&trigger(1), true);
+
+        assert!(gathering.join(&trigger(2)));
+
+        let lead = Some(TriggerId([1; 16]));
+        assert_eq!(gathering.marks.into_values().collect::<Vec<_>>(), [lead; 2]);
+    }
+
+    #[test]
+    fn nobody_joins_what_goes_alone() {
+        let mut gathering = Gathering::default();
+        gathering.leave(&trigger(1), false);
+        let tried = Trigger {
+            last_error: Some("451 later".to_owned()),
+            ..trigger(2)
+        };
+        gathering.leave(&tried, true);
+
+        assert!(!gathering.join(&trigger(3)));
+    }
+
+    #[test]
+    fn a_stand_alone_alarm_and_what_was_tried_alone_join_nobody() {
+        let mut gathering = Gathering::default();
+        gathering.leave(&trigger(1), true);
+        let id = AlarmId("0123456789abcdef0123456789abcdef".to_owned());
+        let alarm = Trigger {
+            wish: Wish::standalone(OwnerId("ada".to_owned()), &id, ChannelKind::Email),
+            ..trigger(2)
+        };
+        let tried = Trigger {
+            attempts: 1,
+            ..trigger(3)
+        };
+
+        assert!(!gathering.join(&alarm) && !gathering.join(&tried));
+    }
+
+    #[test]
+    fn a_lead_that_goes_alone_this_time_is_a_lead_no_more() {
+        let mut gathering = Gathering::default();
+        let lead = Trigger {
+            digest: Some(TriggerId([1; 16])),
+            ..trigger(1)
+        };
+
+        gathering.leave(&lead, true);
+
+        assert_eq!(gathering.marks.get(&lead.id), Some(&None));
+    }
+}
