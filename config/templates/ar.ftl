@@ -147,3 +147,26 @@ answer-next = التذكير التالي: { $moment }
 answer-no-next = لا يوجد تذكير آخر بهذا الحدث.
 answer-started = لقد بدأ الحدث بالفعل، فلا شيء يُنتظر.
 answer-gone = لم يعد هذا الرابط صالحًا. ربما حُذف الحدث أو انتهى منذ وقت طويل.
+
+## عدة تذكيرات في رسالة واحدة
+
+reminders =
+    { $count ->
+        [one] تذكير واحد
+        [two] تذكيران
+        [few] { $count } تذكيرات
+        [many] { $count } تذكيرًا
+       *[other] { $count } تذكير
+    }
+digest-subject = { $reminders }، أولها: { $title }
+digest-headline = { $reminders } في رسالة واحدة
+digest-more =
+    { $count ->
+        [one] وتذكير آخر تجده في تقويمك.
+        [two] وتذكيران آخران تجدهما في تقويمك.
+        [few] و{ $count } تذكيرات أخرى تجدها في تقويمك.
+        [many] و{ $count } تذكيرًا آخر تجدها في تقويمك.
+       *[other] و{ $count } تذكير آخر تجدها في تقويمك.
+    }
+why-digest = تصلك هذه الرسالة لأن تقويمك يتضمن تنبيهات لهذه الأحداث.
+text-message-digest = { $reminders }. أولها: { $text }

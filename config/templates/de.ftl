@@ -156,3 +156,20 @@ answer-next = Nächste Erinnerung: { $moment }
 answer-no-next = Es ist keine weitere Erinnerung an diesen Termin vorgesehen.
 answer-started = Der Termin hat bereits begonnen, es gibt also nichts mehr abzuwarten.
 answer-gone = Dieser Link ist nicht mehr gültig. Der Termin wurde vielleicht gelöscht oder liegt lange zurück.
+
+## Mehrere Erinnerungen in einer Nachricht
+
+reminders =
+    { $count ->
+        [one] { $count } Erinnerung
+       *[other] { $count } Erinnerungen
+    }
+digest-subject = { $reminders }, zuerst: { $title }
+digest-headline = { $reminders } in einer Nachricht
+digest-more =
+    { $count ->
+        [one] Und { $count } weitere, die Sie in Ihrem Kalender finden.
+       *[other] Und { $count } weitere, die Sie in Ihrem Kalender finden.
+    }
+why-digest = Sie erhalten diese Nachricht, weil in Ihrem Kalender Alarme für diese Termine gesetzt sind.
+text-message-digest = { $reminders }. Zuerst: { $text }

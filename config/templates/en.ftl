@@ -186,3 +186,25 @@ answer-next = Next reminder: { $moment }
 answer-no-next = No further reminder of this event is planned.
 answer-started = It has already started, so there is nothing to wait for.
 answer-gone = This link is no longer valid. What it was about may have been deleted or be over for long.
+
+## Several reminders in one message
+
+# $count, always of several.
+reminders =
+    { $count ->
+        [one] { $count } reminder
+       *[other] { $count } reminders
+    }
+# $reminders  as above
+# $title      what the first event is called, or `no-title`
+digest-subject = { $reminders }, first: { $title }
+digest-headline = { $reminders } in one message
+# What is not listed any more.
+digest-more =
+    { $count ->
+        [one] And { $count } more, which your calendar shows.
+       *[other] And { $count } more, which your calendar shows.
+    }
+why-digest = You get this because your calendar has alarms for these events.
+# $text is the text message of the first of them.
+text-message-digest = { $reminders }. First: { $text }

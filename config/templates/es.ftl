@@ -156,3 +156,20 @@ answer-next = Próximo recordatorio: { $moment }
 answer-no-next = No hay más recordatorios previstos para este evento.
 answer-started = Ya ha empezado, así que no hay nada que esperar.
 answer-gone = Este enlace ya no es válido. Es posible que el evento se haya eliminado o haya terminado hace tiempo.
+
+## Varios recordatorios en un mensaje
+
+reminders =
+    { $count ->
+        [one] { $count } recordatorio
+       *[other] { $count } recordatorios
+    }
+digest-subject = { $reminders }, el primero: { $title }
+digest-headline = { $reminders } en un mensaje
+digest-more =
+    { $count ->
+        [one] Y { $count } más, que encontrará en su calendario.
+       *[other] Y { $count } más, que encontrará en su calendario.
+    }
+why-digest = Recibe este mensaje porque su calendario tiene alarmas para estos eventos.
+text-message-digest = { $reminders }. El primero: { $text }

@@ -162,3 +162,20 @@ answer-next = Prochain rappel{"\u00A0"}: { $moment }
 answer-no-next = Aucun autre rappel n’est prévu pour cet événement.
 answer-started = L’événement a déjà commencé{"\u00A0"}: il n’y a plus rien à attendre.
 answer-gone = Ce lien n’est plus valable. L’événement a peut-être été supprimé, ou il est passé depuis longtemps.
+
+## Plusieurs rappels en un seul message
+
+reminders =
+    { $count ->
+        [one] { $count } rappel
+       *[other] { $count } rappels
+    }
+digest-subject = { $reminders }, le premier{"\u00A0"}: { $title }
+digest-headline = { $reminders } en un seul message
+digest-more =
+    { $count ->
+        [one] Et { $count } autre, à retrouver dans votre calendrier.
+       *[other] Et { $count } autres, à retrouver dans votre calendrier.
+    }
+why-digest = Vous recevez ce message parce que des alarmes sont définies pour ces événements dans votre calendrier.
+text-message-digest = { $reminders }. Le premier: { $text }

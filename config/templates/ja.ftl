@@ -104,3 +104,12 @@ answer-next = 次の通知：{ $moment }
 answer-no-next = この予定について、これ以降の通知はありません。
 answer-started = すでに始まっているため、開始時の通知はできません。
 answer-gone = このリンクは無効になりました。予定が削除されたか、終了してから長い時間が経っている可能性があります。
+
+## 複数のリマインダーをまとめたメッセージ
+
+reminders = リマインダー{ $count }件
+digest-subject = { $reminders }、最初の予定: { $title }
+digest-headline = { $reminders }をまとめてお知らせします
+digest-more = ほか{ $count }件はカレンダーでご確認ください。
+why-digest = このお知らせは、カレンダーの予定に設定されたアラームにもとづいてお送りしています。
+text-message-digest = { $reminders }。最初: { $text }

@@ -4,6 +4,7 @@
 //! Reading never stops at the first mistake: every complaint names the key, the value, where it comes from and the
 //! cure. The result, [`Settings`], is made of the modules' own configurations; nobody else reads a key.
 
+mod channels;
 mod complaint;
 mod mail;
 mod policies;
@@ -35,15 +36,10 @@ use crate::cluster;
 use crate::delivery;
 use crate::delivery::CatchUp;
 use crate::delivery::ChannelConfig;
-use crate::delivery::Detail;
-use crate::delivery::OnDoubt;
 use crate::delivery::message::TextForm;
 use crate::http;
 use crate::logging;
 use crate::trigger::ChannelKind;
-use crate::trigger::limit::Limit;
-use crate::trigger::limit::OnLimit;
-use crate::trigger::retry;
 use crate::worker;
 use reader::Reader;
 
@@ -80,12 +76,6 @@ pub const RESTART: [&str; 27] = [
     "templates.",
     "log.format",
 ];
-
-/// Messages a second that a throughput can name: beyond, it limits nothing.
-const MOST_A_SECOND: u32 = 100_000;
-
-/// Messages that a limit can count: each fire-check of an owner reads so many.
-const MOST_COUNTED: u32 = 10_000;
 
 /// Keys in which nodes of one cluster may differ: left out of [`Settings::hash`].
 const PER_NODE: [&str; 6] = [
@@ -199,7 +189,11 @@ impl Settings {
             disable_after: reader.duration("channels.webhook.disable_after"),
             catch_up: reader.choice(
                 "policies.catch_up",
-                &[("send", CatchUp::Send), ("drop", CatchUp::Drop)],
+                &[
+                    ("send", CatchUp::Send),
+                    ("digest", CatchUp::Digest),
+                    ("drop", CatchUp::Drop),
+                ],
             ),
             suppress_for: reader.duration("channels.email.suppress_for"),
         };
@@ -213,7 +207,7 @@ impl Settings {
             webhook: webhook::webhook(reader, http.public_url.as_deref()),
             http,
             worker,
-            channels: channels(reader, delivery.send_within),
+            channels: channels::read(reader, delivery.send_within),
             delivery,
             relays: mail::relays(reader, &letterhead),
             dkim: mail::dkim(reader, &letterhead),
@@ -391,76 +385,6 @@ fn worker_config(reader: &mut Reader) -> worker::Config {
         look_ahead: reader.duration("worker.look_ahead"),
         overdue_wait_time: reader.duration("worker.overdue_wait_time"),
     }
-}
-
-fn channels(reader: &mut Reader, send_within: Duration) -> BTreeMap<ChannelKind, ChannelConfig> {
-    let of = |kind| (kind, channel(reader, kind, send_within));
-    ChannelKind::ALL.into_iter().map(of).collect()
-}
-
-fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> ChannelConfig {
-    let key = |name: &str| format!("channels.{kind}.{name}");
-    let time_shift_ms = reader.shift_ms(&key("time_shift"));
-    ChannelConfig {
-        enabled: reader.flag(&key("enabled")),
-        time_shift_ms,
-        retry: retry::Policy {
-            attempts: reader.number(&key("retry.attempts"), 100),
-            schedule: schedule(reader, &key("retry.schedule")),
-            backoff: reader.duration(&key("retry.backoff")),
-            max_backoff: reader.duration(&key("retry.max_backoff")),
-            jitter: reader.fraction(&key("retry.jitter")),
-        },
-        on_doubt: reader.choice(
-            &key("on_doubt"),
-            &[("retry", OnDoubt::Retry), ("fail", OnDoubt::Fail)],
-        ),
-        content: reader.choice(
-            &key("content"),
-            &[
-                ("full", Detail::Full),
-                ("title", Detail::Title),
-                ("none", Detail::None),
-            ],
-        ),
-        throughput: reader.rate(&key("throughput"), MOST_A_SECOND),
-        limit: limit(reader, kind).map(|limit| Limit {
-            send_within,
-            time_shift_ms,
-            ..limit
-        }),
-    }
-}
-
-/// Pauses between attempts.
-fn schedule(reader: &mut Reader, key: &str) -> Vec<Duration> {
-    let expected = "a list of up to 100 pauses, each more than 0 and at most 24h, such as [\"1m\", \"5m\"]";
-    let pause = |text: &String| {
-        let pause = humantime::parse_duration(text).ok()?;
-        (!pause.is_zero() && pause <= Duration::from_hours(24)).then_some(pause)
-    };
-    reader.list(key, expected, |items| {
-        let pauses: Option<Vec<Duration>> = items.iter().map(pause).collect();
-        pauses.filter(|pauses| pauses.len() <= 100)
-    })
-}
-
-/// How many messages one owner gets. All keys are read and checked even where there is no limit.
-fn limit(reader: &mut Reader, kind: ChannelKind) -> Option<Limit> {
-    let key = |name: &str| format!("channels.{kind}.{name}");
-    let amount = reader.amount(&key("limit.amount"), MOST_COUNTED);
-    let timeframe = reader.duration(&key("limit.timeframe"));
-    let over = reader.choice(
-        &key("on_limit"),
-        &[("defer", OnLimit::Defer), ("drop", OnLimit::Drop)],
-    );
-    amount.map(|amount| Limit {
-        amount,
-        timeframe,
-        over,
-        send_within: Duration::ZERO,
-        time_shift_ms: 0,
-    })
 }
 
 fn log_config(reader: &mut Reader) -> logging::Config {

@@ -3,6 +3,9 @@ use std::io::Write;
 
 use super::reader::Reader;
 use super::*;
+use crate::delivery::OnDoubt;
+use crate::trigger::limit::OnLimit;
+use crate::trigger::retry;
 
 fn from_environment(pairs: &[(&str, &str)]) -> Result<Settings, Complaints> {
     let pairs = pairs
@@ -292,6 +295,44 @@ fn a_throughput_is_a_rate_or_none_and_never_nothing() {
         "{told}"
     );
     assert!(rate("fast").is_err() && rate("100001").is_err());
+}
+
+#[test]
+fn mails_have_a_throughput_for_each_domain() {
+    let key = "CARILLON__CHANNELS__EMAIL__DOMAIN_THROUGHPUT";
+    let rate = |text| {
+        let settings = from_environment(&[(key, text)]);
+        settings.map(|settings| settings.channels[&ChannelKind::Email].domain_throughput)
+    };
+    assert_eq!(rate("20").unwrap(), std::num::NonZeroU32::new(20));
+    assert_eq!(rate("-1").unwrap(), None);
+    let told = complaints(from_environment(&[(key, "0")]));
+    assert!(
+        told.contains("channels.email.domain_throughput") && told.contains("-1 for none"),
+        "{told}"
+    );
+    let of_sms = from_environment(&[("CARILLON__CHANNELS__SMS__DOMAIN_THROUGHPUT", "20")]);
+    assert!(complaints(of_sms).contains("domain_throughput"));
+}
+
+#[test]
+fn what_was_missed_or_is_over_a_limit_can_come_as_one_message() {
+    let settings = from_environment(&[
+        ("CARILLON__POLICIES__CATCH_UP", "digest"),
+        ("CARILLON__CHANNELS__SMS__ON_LIMIT", "digest"),
+        ("CARILLON__CHANNELS__SMS__LIMIT__AMOUNT", "3"),
+    ]);
+    let settings = settings.unwrap();
+    assert_eq!(settings.delivery.catch_up, CatchUp::Digest);
+    let limit = settings.channels[&ChannelKind::Sms].limit.unwrap();
+    assert_eq!(limit.over, OnLimit::Digest);
+    for key in [
+        "CARILLON__POLICIES__CATCH_UP",
+        "CARILLON__CHANNELS__SMS__ON_LIMIT",
+    ] {
+        let told = complaints(from_environment(&[(key, "summary")]));
+        assert!(told.contains("`summary`") && told.contains("digest"), "{told}");
+    }
 }
 
 #[test]

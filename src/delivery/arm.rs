@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 
@@ -34,6 +35,18 @@ const LOOKED_THROUGH: usize = 10_000;
 struct Claim {
     generation: i64,
     owner: u64,
+}
+
+impl Claim {
+    const fn of(self, kind: ChannelKind, (due_at, id): (DateTime<Utc>, TriggerId)) -> Claimed {
+        Claimed {
+            id,
+            generation: self.generation,
+            due_at,
+            channel: kind,
+            owner: self.owner,
+        }
+    }
 }
 
 /// The timers of this node, for each channel.
@@ -98,15 +111,9 @@ impl Armed {
         let mut rounds: BTreeMap<(usize, u64, usize), Claimed> = BTreeMap::new();
         let mut of_owner: HashMap<u64, usize> = HashMap::new();
         let due = timers.iter().take_while(|((due_at, _), _)| *due_at <= until);
-        for (place, ((due_at, id), claim)) in due.take(LOOKED_THROUGH).enumerate() {
+        for (place, (key, claim)) in due.take(LOOKED_THROUGH).enumerate() {
             let round = of_owner.entry(claim.owner).or_default();
-            let claimed = Claimed {
-                id: *id,
-                generation: claim.generation,
-                due_at: *due_at,
-                channel: kind,
-                owner: claim.owner,
-            };
+            let claimed = claim.of(kind, *key);
             let last = turns.last.get(&claim.owner).copied().unwrap_or_default();
             rounds.insert((*round, last, place), claimed);
             *round += 1;
@@ -117,6 +124,28 @@ impl Armed {
             timers.remove(&(claimed.due_at, claimed.id));
         }
         turns.note(&taken, is_all);
+        taken
+    }
+
+    /// Takes out up to `most` claims of these owners that are due by `until`, in order.
+    pub fn take_due_of(
+        &self,
+        kind: ChannelKind,
+        until: DateTime<Utc>,
+        owners: &HashSet<u64>,
+        most: usize,
+    ) -> Vec<Claimed> {
+        let mut timers = self.lane(kind).timers();
+        let due = timers.iter().take_while(|((due_at, _), _)| *due_at <= until);
+        let taken: Vec<Claimed> = due
+            .take(LOOKED_THROUGH)
+            .filter(|(_, claim)| owners.contains(&claim.owner))
+            .map(|(key, claim)| claim.of(kind, *key))
+            .take(most)
+            .collect();
+        for claimed in &taken {
+            timers.remove(&(claimed.due_at, claimed.id));
+        }
         taken
     }
 

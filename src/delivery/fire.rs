@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::calendar::event::Event;
 use crate::clock::Clock;
 use crate::delivery::CatchUp;
 use crate::delivery::ChannelConfig;
+use crate::delivery::domains::Domains;
 use crate::store::Candidate;
 use crate::store::EventCopy;
 use crate::store::Judge;
@@ -57,6 +59,8 @@ pub struct FireJudge {
     channels: BTreeMap<ChannelKind, ChannelConfig>,
     defaults: Arc<DefaultPolicy>,
     clock: Arc<dyn Clock>,
+    room: usize,
+    domains: Option<Arc<Mutex<Domains>>>,
     /// When it began to judge.
     began: OnceLock<Duration>,
 }
@@ -99,6 +103,20 @@ impl Judge for FireJudge {
             .collect()
     }
 
+    fn room(&self) -> usize {
+        self.room
+    }
+
+    fn has_room(&self, candidate: &Candidate) -> bool {
+        let trigger = &candidate.trigger;
+        let is_mail = trigger.wish.channel == ChannelKind::Email;
+        let Some(domains) = self.domains.as_ref().filter(|_| is_mail) else {
+            return true;
+        };
+        let mut domains = domains.lock().expect("no holder panics");
+        address(candidate).is_none_or(|address| domains.may_leave(trigger.id, &address))
+    }
+
     fn is_spent(&self) -> bool {
         let began = self.began.get();
         began.is_some_and(|began| self.clock.elapsed().saturating_sub(*began) >= PATIENCE)
@@ -121,8 +139,18 @@ impl FireJudge {
             channels,
             defaults,
             clock,
+            room: usize::MAX,
+            domains: None,
             began: OnceLock::new(),
         }
+    }
+
+    /// With room for so many messages, and for mails as these domains have it.
+    #[must_use]
+    pub(super) fn with_room(mut self, room: usize, domains: &Arc<Mutex<Domains>>) -> Self {
+        self.room = room;
+        self.domains = Some(Arc::clone(domains));
+        self
     }
 
     fn verdict(&self, candidate: &Candidate, now: DateTime<Utc>) -> Verdict {
@@ -143,24 +171,29 @@ impl FireJudge {
             Verdict::Conclude(Outcome::Suppressed, reason)
         } else if channel == ChannelKind::Webhook && is_disabled(candidate) {
             Verdict::Conclude(Outcome::Suppressed, Reason::EndpointDisabled)
-        } else if self.catch_up == CatchUp::Drop && self.was_missed(&candidate.trigger) {
+        } else if self.catch_up == CatchUp::Drop
+            && self.was_missed(&candidate.trigger)
+            && candidate.trigger.due_at == candidate.trigger.place.trigger_at
+        {
             Verdict::Conclude(Outcome::Missed, Reason::Outage)
         } else if channel == ChannelKind::Email && is_dead(candidate, now) {
             Verdict::Conclude(Outcome::Suppressed, Reason::DeadAddress)
+        } else if self.catch_up == CatchUp::Digest && self.was_missed(&candidate.trigger) {
+            Verdict::Gather
         } else {
             Verdict::Send
         }
     }
 
-    /// Whether nobody held it when it was due, nor for the grace period after: it was claimed later, and never tried or put
-    /// off. A notice of a move is planned late.
+    /// Whether nobody held it when it was due, nor for the grace period after: it was claimed later, and never tried. A notice
+    /// of a move is planned late.
     fn was_missed(&self, trigger: &Trigger) -> bool {
         let promised = trigger.place.trigger_at;
         let latest = TimeDelta::from_std(self.lateness.grace)
             .ok()
             .and_then(|grace| promised.checked_add_signed(grace));
-        let is_first = !trigger.moved && trigger.attempts == 0 && trigger.due_at == promised;
-        is_first
+        !trigger.moved
+            && trigger.attempts == 0
             && trigger
                 .processed
                 .zip(latest)
@@ -384,7 +417,7 @@ pub fn read_copies(candidate: &Candidate) -> Result<Vec<(&str, Event)>, String> 
 /// A trigger whose event cannot be read is recorded as that, unless there is a better reason not to send it.
 const fn unreadable(verdict: Verdict) -> Verdict {
     match verdict {
-        Verdict::Send => Verdict::Conclude(Outcome::Failed, Reason::Unreadable),
+        Verdict::Send | Verdict::Gather => Verdict::Conclude(Outcome::Failed, Reason::Unreadable),
         concluded @ Verdict::Conclude(..) => concluded,
     }
 }

@@ -1,6 +1,8 @@
 //! One channel's loop on this node: takes what is due out of the timers, fire-checks it in one batch for as many as
 //! may be sent at once, and sends each in a task of its own. What came of it goes to the [`settler`](super::settler).
 
+mod turns;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -8,9 +10,6 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use chrono::DateTime;
-use chrono::TimeDelta;
-use chrono::Utc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc;
@@ -27,6 +26,8 @@ use crate::delivery::ChannelConfig;
 use crate::delivery::Config;
 use crate::delivery::OnDoubt;
 use crate::delivery::arm::Armed;
+use crate::delivery::digest;
+use crate::delivery::domains::Domains;
 use crate::delivery::fire::FireJudge;
 use crate::delivery::learn;
 use crate::delivery::limiter::Limiter;
@@ -58,9 +59,6 @@ use crate::trigger::series::Lateness;
 
 /// Claims of one fire-check at the most.
 const BATCH: usize = 500;
-
-/// A lane looks at the wall clock at least this often, since it may have been stepped.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// A loop counts as stuck when it is silent so much longer than it should be.
 const MARGIN: Duration = Duration::from_mins(1);
@@ -125,9 +123,9 @@ impl Shared {
     }
 }
 
-/// A trigger that passed its fire-check.
+/// What passed its fire-check, and goes out as one message.
 struct Grant {
-    candidate: Candidate,
+    candidates: Vec<Candidate>,
     token: AttemptToken,
     deadline: Deadline,
     config: ChannelConfig,
@@ -142,7 +140,8 @@ pub struct Lane {
     permits: Arc<Semaphore>,
     limiter: Arc<Mutex<Limiter>>,
     throughput: Arc<Mutex<Throughput>>,
-    finished: mpsc::Sender<Finished>,
+    domains: Arc<Mutex<Domains>>,
+    finished: mpsc::Sender<Vec<Finished>>,
 }
 
 impl Lane {
@@ -151,7 +150,7 @@ impl Lane {
         kind: ChannelKind,
         channel: Arc<dyn Channel>,
         shared: Arc<Shared>,
-        finished: mpsc::Sender<Finished>,
+        finished: mpsc::Sender<Vec<Finished>>,
     ) -> Self {
         let permits = Arc::new(Semaphore::new(channel.permits()));
         Self {
@@ -161,6 +160,7 @@ impl Lane {
             permits,
             limiter: Arc::default(),
             throughput: Arc::default(),
+            domains: Arc::default(),
             finished,
         }
     }
@@ -220,86 +220,35 @@ impl Lane {
             // What is due waits here, and leaves when the other side is back.
             Openness::Nobody(_) => return 0,
         };
-        let claims = self.in_turn(self.room(most));
+        let mut claims = self.in_turn(self.room(most));
+        let room = claims.len();
         let more = u32::try_from(claims.len().saturating_sub(1)).expect("a batch is small");
         if let Ok(more) = self.permits.clone().try_acquire_many_owned(more) {
             permits.merge(more);
         }
         if !claims.is_empty() {
-            self.fire(&claims, permits).await;
+            claims.extend(self.company(&claims));
+            self.fire(&claims, room, permits).await;
         }
         claims.len()
     }
 
-    /// Until when triggers count as due: now, moved by the channel's time shift.
-    fn due_until(&self) -> DateTime<Utc> {
-        let shift = self
-            .shared
-            .config
-            .borrow()
-            .channels
-            .get(&self.kind)
-            .map_or(0, |it| it.time_shift_ms);
-        self.shared.clock.now() + TimeDelta::milliseconds(shift)
-    }
-
-    /// Up to `most` claims that are due: those of owners who got much lately come after those of everybody else.
-    fn in_turn(&self, most: usize) -> Vec<Claimed> {
-        let now = self.shared.clock.elapsed();
-        let limit = self
-            .shared
-            .config
-            .borrow()
-            .channels
-            .get(&self.kind)
-            .and_then(|it| it.limit);
-        let mut limiter = self.limiter.lock().expect("no holder panics");
-        limiter.follow(limit, now);
-        if !limiter.is_turn_of_held_back(now) {
-            let due = self.shared.armed.take_due(self.kind, self.due_until(), most);
-            let pass = limiter.pass(due);
-            if !pass.is_empty() {
-                return pass;
-            }
-        }
-        limiter.held_back(most, now)
-    }
-
-    /// For how many of what waits, up to `most`, the channel's throughput has room now.
-    fn room(&self, most: usize) -> usize {
-        let config = self.shared.config.borrow().channels.get(&self.kind).cloned();
-        let held_back = self.limiter.lock().expect("no holder panics").len();
-        let due = self.shared.armed.count_due(self.kind, self.due_until(), most);
-        let waiting = most.min(due + held_back);
-        let mut throughput = self.throughput.lock().expect("no holder panics");
-        let rate = config.and_then(|it| it.throughput);
-        throughput.room(waiting, rate, self.shared.clock.elapsed())
-    }
-
-    fn pause(&self) -> Duration {
-        if let Openness::Nobody(pause) = self.channel.openness() {
-            return pause.min(LOOK);
-        }
-        let next = self.shared.armed.next_due(self.kind);
-        let until_due = next.map(|due_at| (due_at - self.due_until()).to_std().unwrap_or_default());
-        let no_room = self.throughput.lock().expect("no holder panics").pause();
-        until_due.unwrap_or(LOOK).max(no_room).min(LOOK)
-    }
-
-    async fn fire(&self, claims: &[Claimed], mut permits: OwnedSemaphorePermit) {
+    async fn fire(&self, claims: &[Claimed], room: usize, mut permits: OwnedSemaphorePermit) {
         let config = self.shared.config.borrow().clone();
         let token = self.shared.token();
         let began = self.shared.clock.elapsed();
         let deadline = Deadline(began + config.delivery.send_within);
-        let Some(checked) = self.fire_check(claims, token, &config, deadline).await else {
+        let Some(checked) = self.fire_check(claims, room, token, &config).await else {
             // The store is gone for longer than the check is good for. Nothing is lost by asking again.
+            self.domains().hold(claims, &[]);
             self.shared.armed.arm(claims);
             return;
         };
         self.shared.armed.arm(&checked.claimed);
         self.shared.armed.arm(&checked.deferred);
         self.shared.metrics.deferred(self.kind, checked.deferred.len());
-        self.shared.armed.arm(&checked.left);
+        let left = self.domains().hold(claims, &checked.left);
+        self.shared.armed.arm(&left);
         self.shared
             .metrics
             .claims(ClaimResult::Claimed, checked.claimed.len());
@@ -324,12 +273,12 @@ impl Lane {
                 "trigger recorded without being sent",
             );
         }
-        for candidate in checked.granted {
+        for candidates in digest::messages(checked.granted) {
             let permit = permits.split(1);
             let config = config.channels.get(&self.kind);
-            if let Some(config) = config.map(|config| notice::config_for(&candidate, config)) {
+            if let Some(config) = config.map(|config| notice::config_for(&candidates[0], config)) {
                 let grant = Grant {
-                    candidate,
+                    candidates,
                     token,
                     deadline,
                     config,
@@ -344,18 +293,20 @@ impl Lane {
     async fn fire_check(
         &self,
         claims: &[Claimed],
+        room: usize,
         token: AttemptToken,
         config: &LaneConfig,
-        deadline: Deadline,
     ) -> Option<FireCheck> {
         let shared = &self.shared;
-        while shared.clock.elapsed() < deadline.0 {
+        let until = shared.clock.elapsed() + config.delivery.send_within;
+        while shared.clock.elapsed() < until {
             let judge = FireJudge::new(
                 (config.lateness, config.choices, config.delivery.catch_up),
                 config.channels.clone(),
                 Arc::clone(&config.defaults),
                 Arc::clone(&shared.clock),
-            );
+            )
+            .with_room(room, &self.domains);
             match shared
                 .store
                 .fire_check(shared.session, claims, token, &judge, config.window)
@@ -370,45 +321,48 @@ impl Lane {
     }
 
     async fn send(self, grant: Grant, permit: Option<OwnedSemaphorePermit>) {
-        let end = self.attempt(&grant).await;
-        let Grant { candidate, token, .. } = grant;
-        let trigger = candidate.trigger;
-        let settlement = Settlement {
-            id: trigger.id,
-            generation: trigger.generation,
-            token,
-            end,
-        };
-        // The settler outlives the lanes; without it the row stays `sending` and is rescued.
-        let _ = self.finished.send(Finished { trigger, settlement }).await;
+        let ends = self.attempt(&grant).await;
+        let token = grant.token;
+        let triggers = grant.candidates.into_iter().map(|it| it.trigger);
+        let finished = triggers.zip(ends).map(|(trigger, end)| Finished {
+            settlement: Settlement {
+                id: trigger.id,
+                generation: trigger.generation,
+                token,
+                end,
+            },
+            trigger,
+        });
+        // The settler outlives the lanes; without it the rows stay `sending` and are rescued.
+        let _ = self.finished.send(finished.collect()).await;
         drop(permit);
     }
 
-    async fn attempt(&self, grant: &Grant) -> AttemptEnd {
-        let Grant {
-            candidate,
-            deadline,
-            config,
-            ..
-        } = grant;
+    /// Sends the message, and says what that means for each that it stands for.
+    async fn attempt(&self, grant: &Grant) -> Vec<AttemptEnd> {
         let Shared {
             clock,
             metrics,
             renderer,
             ..
         } = &*self.shared;
+        let (candidates, config) = (&grant.candidates, &grant.config);
         let began = clock.elapsed();
-        let message = match reminder::message(renderer, candidate, config.content, clock.now()) {
-            Ok(message) => message,
-            Err(error) => {
+        let told = reminder::tell(renderer, candidates, config.content, clock.now());
+        for (candidate, error) in candidates.iter().zip(&told.flaws) {
+            if let Some(error) = error {
                 tracing::error!(trigger.id = %candidate.trigger.id, %error, "no message could be made");
-                return settle::unreadable(&error);
             }
+        }
+        let Some((lead, message)) = told.message else {
+            let unreadable = told.flaws.iter().flatten();
+            return unreadable.map(|error| settle::unreadable(error)).collect();
         };
+        let lead = &candidates[lead];
         let rendered = clock.elapsed();
-        let deadline = notice::deadline_for(candidate, *deadline, rendered);
+        let deadline = notice::deadline_for(lead, grant.deadline, rendered);
         let report = self.channel.send(&message, deadline).await;
-        learn::from(&self.shared, self.kind, candidate, &report).await;
+        learn::from(&self.shared, self.kind, lead, &report).await;
         let provider = self.channel.name();
         metrics.took(self.kind, provider, Stage::Render, rendered.saturating_sub(began));
         metrics.took(
@@ -419,12 +373,25 @@ impl Lane {
         );
         metrics.attempted(self.kind, provider, &report);
         if matches!(report, Report::InDoubt { .. }) {
-            metrics.doubted(doubt_decision(config), 1);
+            metrics.doubted(doubt_decision(config), candidates.len() as u64);
         }
-        let report = notice::report_for(candidate, report);
-        let now = self.shared.clock.now();
-        let end = settle::decide(report, &candidate.trigger, &message, config, now);
-        notice::end_for(candidate, config, end)
+        let report = notice::report_for(lead, report);
+        let now = clock.now();
+        let mut ends: Vec<_> = candidates
+            .iter()
+            .zip(&told.flaws)
+            .map(|(candidate, flaw)| {
+                let trigger = &candidate.trigger;
+                let end = match flaw {
+                    Some(error) => settle::unreadable(error),
+                    None => settle::decide(report.clone(), trigger, &message, config, now),
+                };
+                (trigger.id, end)
+            })
+            .collect();
+        digest::agree(&mut ends, lead.trigger.id);
+        let ends = ends.into_iter().map(|(_, end)| end);
+        ends.map(|end| notice::end_for(lead, config, end)).collect()
     }
 }
 

@@ -5,6 +5,7 @@
 //! holds back goes to the fire-check a moment later, which counts exactly.
 
 use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -86,6 +87,17 @@ impl Limiter {
     /// How many were held back.
     pub fn len(&self) -> usize {
         self.held_back.len()
+    }
+
+    /// Up to `most` of those of these owners that were held back.
+    pub fn held_back_of(&mut self, owners: &HashSet<u64>, most: usize) -> Vec<Claimed> {
+        let mut left = most;
+        let of_owners = self.held_back.extract_if(.., |_, claim| {
+            let is_taken = left > 0 && owners.contains(&claim.owner);
+            left -= usize::from(is_taken);
+            is_taken
+        });
+        of_owners.map(|(_, claim)| claim).collect()
     }
 
     /// Up to `most` of those that were held back.
@@ -194,6 +206,19 @@ mod tests {
         limiter.pass(vec![of(1, 3)]);
 
         assert_eq!(limiter.held_back(9, Duration::from_secs(100)), [of(1, 3)]);
+    }
+
+    #[test]
+    fn what_was_held_back_of_an_owner_can_be_had_alone() {
+        let mut limiter = limiter();
+        limiter.pass((1..5).map(|number| of(1, number)).collect());
+        limiter.pass((5..9).map(|number| of(2, number)).collect());
+
+        let of_one = limiter.held_back_of(&HashSet::from([2]), 1);
+
+        assert_eq!(of_one, [of(2, 7)]);
+        let others = limiter.held_back(9, Duration::from_secs(100));
+        assert_eq!(others, [of(1, 3), of(1, 4), of(2, 8)]);
     }
 
     #[test]

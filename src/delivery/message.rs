@@ -7,6 +7,7 @@
 //! any message of it. The templates are the form and know no language. Rust computes what is the same in every language:
 //! local times, how long until, what is a link, what must be kept apart from text of the other direction.
 
+mod digest;
 mod direction;
 mod document;
 mod error;

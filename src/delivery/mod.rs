@@ -11,6 +11,8 @@
 //! fire-check decides.
 
 pub mod arm;
+mod digest;
+mod domains;
 pub mod endpoint;
 pub mod fire;
 pub mod lane;
@@ -28,6 +30,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::trigger::limit::Limit;
+use crate::trigger::limit::OnLimit;
 use crate::trigger::retry;
 
 /// How delivery works, for all channels.
@@ -52,6 +55,8 @@ pub enum CatchUp {
     Send,
     /// It is recorded as missed.
     Drop,
+    /// All that one recipient missed is sent as one message while it is of use.
+    Digest,
 }
 
 /// How delivery works for one channel.
@@ -67,10 +72,19 @@ pub struct ChannelConfig {
     pub on_doubt: OnDoubt,
     /// How many messages a second leave through it from each node, if that is limited.
     pub throughput: Option<NonZeroU32>,
+    /// How many mails a second leave for one domain from each node, if that is limited.
+    pub domain_throughput: Option<NonZeroU32>,
     /// How many messages one owner gets, if that is limited.
     pub limit: Option<Limit>,
     /// How much of an event is told.
     pub content: Detail,
+}
+
+impl ChannelConfig {
+    /// Whether what is due for one recipient may go out as one message.
+    pub fn gathers(&self, catch_up: CatchUp) -> bool {
+        catch_up == CatchUp::Digest || self.limit.is_some_and(|limit| limit.over == OnLimit::Digest)
+    }
 }
 
 /// How much of an event is told, least first.

@@ -4,6 +4,7 @@ use chrono::DateTime;
 use chrono::Utc;
 
 use crate::calendar::event::Occurrence;
+use crate::calendar::zone::Zone;
 use crate::channel::Message;
 use crate::delivery::Detail;
 use crate::delivery::fire::address;
@@ -16,51 +17,132 @@ use crate::trigger::Recipient;
 use crate::trigger::expand;
 use crate::trigger::expand::Person;
 
+/// What is told of candidates that go out as one message.
+#[derive(Debug)]
+pub struct Told {
+    /// The message, with the candidate whose id it bears; none where nothing can be told.
+    pub message: Option<(usize, Message)>,
+    /// Why nothing is told of a candidate, for each; without personal data.
+    pub flaws: Vec<Option<String>>,
+}
+
+/// The message for `candidates`, worded as of `now`. What stands alone has a message of its own kind.
+pub fn tell(renderer: &Renderer, candidates: &[Candidate], content: Detail, now: DateTime<Utc>) -> Told {
+    let mut flaws = vec![None; candidates.len()];
+    let mut readable: Vec<usize> = (0..candidates.len()).collect();
+    let mut occasions = Vec::new();
+    if candidates.len() > 1 {
+        for (candidate, flaw) in candidates.iter().zip(&mut flaws) {
+            match Occasion::of(candidate, content) {
+                Ok(occasion) => occasions.push(occasion),
+                Err(error) => *flaw = Some(error),
+            }
+        }
+        readable.retain(|at| flaws[*at].is_none());
+    }
+    let Some(&lead) = readable.first() else {
+        return Told { message: None, flaws };
+    };
+    let message = if let [only] = *readable {
+        message(renderer, &candidates[only], content, now)
+    } else {
+        let others: Vec<_> = occasions[1..].iter().map(|it| it.reminder(now)).collect();
+        renderer
+            .render_digest(&occasions[0].reminder(now), &others)
+            .map_err(|error| error.to_string())
+    };
+    match message {
+        Ok(message) => Told {
+            message: Some((lead, message)),
+            flaws,
+        },
+        Err(error) => {
+            for at in readable {
+                flaws[at] = Some(error.clone());
+            }
+            Told { message: None, flaws }
+        }
+    }
+}
+
 /// The message for `candidate`, worded as of `now`. The error says why there is none, without personal data.
-pub fn message(
+fn message(
     renderer: &Renderer,
     candidate: &Candidate,
     content: Detail,
     now: DateTime<Utc>,
 ) -> Result<Message, String> {
-    let trigger = &candidate.trigger;
-    let owner = &candidate.owner;
-    let to = address(candidate).ok_or_else(|| "the owner has no address for this channel".to_owned())?;
     if let Some(alarm) = &candidate.standalone {
-        return Ok(notice::message(candidate, alarm, to, now));
+        return Ok(notice::message(candidate, alarm, to(candidate)?, now));
     }
-    let person = reader(candidate, &to);
-    // Somebody else who is an owner, too, reads in their own zone and language.
-    let known = candidate.addressee.as_ref().and_then(|it| it.person.as_ref());
-    let (zone, locale) = known.map_or((person.zone.clone(), &owner.locale), |known| {
-        (known.person().zone, &known.locale)
-    });
-    let occurrence = read_copies(candidate)?
-        .iter()
-        .find_map(|(_, event)| expand::occurrence(event, &person, trigger.place.occurrence))
-        .ok_or_else(|| "the occurrence is no longer in its event".to_owned())?;
-    let content = content.min(most(&occurrence, &trigger.wish.recipient));
-    let occurrence = told(occurrence, content);
+    let trigger = &candidate.trigger;
     let is_own = trigger.wish.recipient == Recipient::Owner;
     let answer = is_own.then(|| renderer.answer_link(trigger.id)).flatten();
+    let occasion = Occasion::of(candidate, content)?;
     let reminder = Reminder {
-        trigger: trigger.id,
-        trigger_at: trigger.place.trigger_at,
-        now,
-        owner: &owner.id,
-        event_uid: &trigger.wish.event_uid,
-        channel: trigger.wish.channel,
-        to: &to,
-        zone: &zone,
-        locale,
-        occurrence: &occurrence,
-        moved: trigger.moved,
-        attempt: trigger.attempts + 1,
-        payload: trigger.payload.as_deref(),
-        notes: &[],
         answer: answer.as_deref(),
+        ..occasion.reminder(now)
     };
     renderer.render(&reminder).map_err(|error| error.to_string())
+}
+
+fn to(candidate: &Candidate) -> Result<String, String> {
+    address(candidate).ok_or_else(|| "the owner has no address for this channel".to_owned())
+}
+
+/// What a candidate is about, as its recipient reads it.
+struct Occasion<'c> {
+    candidate: &'c Candidate,
+    to: String,
+    zone: Zone,
+    locale: &'c str,
+    occurrence: Occurrence,
+}
+
+impl<'c> Occasion<'c> {
+    fn of(candidate: &'c Candidate, content: Detail) -> Result<Self, String> {
+        let trigger = &candidate.trigger;
+        let to = to(candidate)?;
+        let person = reader(candidate, &to);
+        // Somebody else who is an owner, too, reads in their own zone and language.
+        let known = candidate.addressee.as_ref().and_then(|it| it.person.as_ref());
+        let (zone, locale) = known.map_or((person.zone.clone(), &candidate.owner.locale), |known| {
+            (known.person().zone, &known.locale)
+        });
+        let occurrence = read_copies(candidate)?
+            .iter()
+            .find_map(|(_, event)| expand::occurrence(event, &person, trigger.place.occurrence))
+            .ok_or_else(|| "the occurrence is no longer in its event".to_owned())?;
+        let content = content.min(most(&occurrence, &trigger.wish.recipient));
+        Ok(Self {
+            candidate,
+            to,
+            zone,
+            locale,
+            occurrence: told(occurrence, content),
+        })
+    }
+
+    fn reminder(&self, now: DateTime<Utc>) -> Reminder<'_> {
+        let trigger = &self.candidate.trigger;
+        Reminder {
+            trigger: trigger.id,
+            trigger_at: trigger.place.trigger_at,
+            now,
+            owner: &self.candidate.owner.id,
+            event_uid: &trigger.wish.event_uid,
+            channel: trigger.wish.channel,
+            to: &self.to,
+            zone: &self.zone,
+            locale: self.locale,
+            occurrence: &self.occurrence,
+            moved: trigger.moved,
+            attempt: trigger.attempts + 1,
+            payload: trigger.payload.as_deref(),
+            notes: &[],
+            answer: None,
+        }
+    }
 }
 
 /// As whom the event is read: floating and all-day times are the owner's, but the answer to the invitation is that of

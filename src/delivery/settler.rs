@@ -23,7 +23,7 @@ const BATCH: usize = 1_000;
 /// The first and the longest pause between tries of a settle whose store does not answer.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// An attempt that is over.
+/// An attempt that is over, of one trigger.
 #[derive(Debug, Clone)]
 pub struct Finished {
     /// The trigger, as it was when its fire-check passed.
@@ -35,7 +35,7 @@ pub struct Finished {
 /// Writes what attempts came to.
 pub struct Settler {
     shared: Arc<Shared>,
-    finished: mpsc::Receiver<Finished>,
+    finished: mpsc::Receiver<Vec<Finished>>,
 }
 
 impl fmt::Debug for Settler {
@@ -46,7 +46,7 @@ impl fmt::Debug for Settler {
 
 impl Settler {
     /// A settler of what comes through `finished`.
-    pub const fn new(shared: Arc<Shared>, finished: mpsc::Receiver<Finished>) -> Self {
+    pub const fn new(shared: Arc<Shared>, finished: mpsc::Receiver<Vec<Finished>>) -> Self {
         Self { shared, finished }
     }
 
@@ -62,16 +62,28 @@ impl Settler {
 
     /// Waits for at least one finished attempt and settles all there are. False when no more can come.
     pub async fn tick(&mut self) -> bool {
-        let mut batch = Vec::new();
-        if self.finished.recv_many(&mut batch, BATCH).await == 0 {
+        let mut messages = Vec::new();
+        if self.finished.recv_many(&mut messages, BATCH).await == 0 {
             return false;
         }
+        let mut batch: Vec<Finished> = Vec::with_capacity(messages.len());
+        for message in messages {
+            // What one message stands for is settled together.
+            if !batch.is_empty() && batch.len() + message.len() > BATCH {
+                self.settle(&std::mem::take(&mut batch)).await;
+            }
+            batch.extend(message);
+        }
+        self.settle(&batch).await;
+        true
+    }
+
+    async fn settle(&self, batch: &[Finished]) {
         let settlements: Vec<Settlement> = batch.iter().map(|it| it.settlement.clone()).collect();
         let settled = self.write(&settlements).await;
         for (finished, settled) in batch.iter().zip(settled) {
             self.tell(finished, settled);
         }
-        true
     }
 
     /// Tries until the store takes it: what is known here is known nowhere else. A process that is stopped meanwhile

@@ -75,6 +75,8 @@ pub struct Judgement {
 pub enum Verdict {
     /// Move it to `sending`.
     Send,
+    /// The same; what is gathered of one recipient goes out as one message.
+    Gather,
     /// Move it to history.
     Conclude(Outcome, Reason),
 }
@@ -100,6 +102,17 @@ pub trait Judge: Send + Sync {
         BTreeMap::new()
     }
 
+    /// How many messages may leave: at least one. What is left stays claimed, for the next fire-check.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Whether there is room for the message of `candidate` now. Asked again, the answer is the same; what there is no room for
+    /// stays claimed, for a later fire-check.
+    fn has_room(&self, _candidate: &Candidate) -> bool {
+        true
+    }
+
     /// Whether enough was judged for one transaction. What is left stays claimed, for the next fire-check.
     fn is_spent(&self) -> bool {
         false
@@ -116,7 +129,7 @@ pub struct FireCheck {
     pub concluded: Vec<(Trigger, Outcome, Reason)>,
     /// Over a limit: they wait under the same claim, which the caller arms again.
     pub deferred: Vec<Claimed>,
-    /// Still claimed, since the judge had judged enough: to be checked again at once.
+    /// Still claimed, since there was no room, or the judge had judged enough: to be checked again at once.
     pub left: Vec<Claimed>,
     /// What the series stepped over, as it was recorded.
     pub missed: Vec<Record>,

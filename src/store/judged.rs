@@ -24,6 +24,7 @@ use crate::store::StoreError;
 use crate::store::Succession;
 use crate::store::Verdict;
 use crate::store::ending::Ending;
+use crate::store::gathering::Gathering;
 use crate::store::group;
 use crate::store::group::ByGroup;
 use crate::store::group::GroupKey;
@@ -117,9 +118,10 @@ impl Surroundings {
     }
 }
 
-/// Puts first what was promised first: where a limit leaves little, that is what it is for.
+/// Puts first what was promised first: where a limit leaves little, that is what it is for, and what goes out as one message
+/// has the same lead every time.
 pub fn in_turn(owed: &mut [Owed]) {
-    owed.sort_by_key(|(trigger, _)| trigger.place.trigger_at);
+    owed.sort_by_key(|(trigger, _)| (trigger.place.trigger_at, trigger.id));
 }
 
 /// Their triggers.
@@ -186,9 +188,31 @@ pub struct Judged {
     pub served: HashMap<Wish, Place>,
     pub successors: Vec<NewTrigger>,
     pub missed: Vec<Record>,
+    /// What leaves as one message.
+    pub gathering: Gathering,
+    /// How many messages may leave.
+    room: usize,
+    /// How many leave.
+    messages: usize,
+}
+
+/// What becomes of a candidate that may be sent.
+enum Course {
+    Leaves,
+    Waits(DateTime<Utc>),
+    Over,
+    Stays,
 }
 
 impl Judged {
+    /// Nothing yet; so many messages may leave.
+    pub fn with_room(room: usize) -> Self {
+        Self {
+            room,
+            ..Self::default()
+        }
+    }
+
     /// Takes the decision about a candidate, unless the judge is spent; about the first one always. One that waits for a
     /// slot has not left: its series does not go on yet.
     pub fn take(
@@ -215,15 +239,19 @@ impl Judged {
             mut verdict,
             succession,
         } = judge.judge(&candidate, attempt.now);
-        if let Verdict::Send = verdict {
-            match allowances.rule(&candidate.trigger, attempt.token, attempt.now) {
-                Ruling::Send => {}
-                Ruling::Over => verdict = Verdict::Conclude(Outcome::Suppressed, Reason::RateLimit),
-                Ruling::Wait(due_at) => {
+        if let Verdict::Send | Verdict::Gather = verdict {
+            match self.course(&candidate, verdict, (judge, allowances), attempt) {
+                Course::Leaves => {}
+                Course::Over => verdict = Verdict::Conclude(Outcome::Suppressed, Reason::RateLimit),
+                Course::Waits(due_at) => {
                     self.deferred.push(Claimed {
                         due_at,
                         ..claim(&candidate.trigger)
                     });
+                    return;
+                }
+                Course::Stays => {
+                    self.left.push(claim(&candidate.trigger));
                     return;
                 }
             }
@@ -232,7 +260,7 @@ impl Judged {
             self.go_on(&candidate.trigger.wish, succession);
         }
         match verdict {
-            Verdict::Send => {
+            Verdict::Send | Verdict::Gather => {
                 self.to_send
                     .push((candidate.trigger.id, candidate.trigger.generation));
                 candidate.trigger.state = State::Sending;
@@ -241,6 +269,35 @@ impl Judged {
                 self.granted.push(candidate);
             }
             Verdict::Conclude(outcome, reason) => self.concluded.push((candidate.trigger, outcome, reason)),
+        }
+    }
+
+    /// It joins a message that leaves, leaves with one of its own, waits, or is over a limit.
+    fn course(
+        &mut self,
+        candidate: &Candidate,
+        verdict: Verdict,
+        (judge, allowances): (&dyn Judge, &mut Allowances),
+        attempt: Attempt,
+    ) -> Course {
+        let trigger = &candidate.trigger;
+        let gathers = verdict == Verdict::Gather || trigger.digest.is_some() || allowances.gathers(trigger);
+        if gathers && self.gathering.join(trigger) {
+            allowances.release(trigger);
+            return Course::Leaves;
+        }
+        if self.messages >= self.room || !judge.has_room(candidate) {
+            return Course::Stays;
+        }
+        let ruling = allowances.rule(trigger, gathers, attempt.token, attempt.now);
+        match ruling {
+            Ruling::Send | Ruling::Last => {
+                self.messages += 1;
+                self.gathering.leave(trigger, gathers || ruling == Ruling::Last);
+                Course::Leaves
+            }
+            Ruling::Wait(due_at) => Course::Waits(due_at),
+            Ruling::Over => Course::Over,
         }
     }
 
@@ -268,7 +325,8 @@ impl Judged {
     }
 
     /// What the caller is told.
-    pub fn told(self, claimed: Vec<Claimed>) -> FireCheck {
+    pub fn told(mut self, claimed: Vec<Claimed>) -> FireCheck {
+        self.gathering.mark(&mut self.granted);
         FireCheck {
             granted: self.granted,
             concluded: self.concluded,

@@ -2,7 +2,8 @@
 //!
 //! A message takes its slot when its fire-check grants it, and gives it back if nothing was handed over. From the grant
 //! to the settle nobody knows when it is handed over, so it counts until the settle and a timeframe from there. A trigger
-//! that finds no slot waits for one of its own, behind those that wait already.
+//! that finds no slot waits for one of its own, behind those that wait already; or, where what is over is told in one
+//! message, for one that they share.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -41,6 +42,8 @@ pub type LimitKey = (OwnerId, ChannelKind);
 pub enum Ruling {
     /// It may be sent now.
     Send,
+    /// The same, and it takes the last slot: what else is over is told in its message.
+    Last,
     /// It has a slot, and is due then.
     Wait(DateTime<Utc>),
     /// There is no slot for it in time.
@@ -92,8 +95,12 @@ pub struct Allowance {
     ahead: Vec<DateTime<Utc>>,
     /// Those, and what others wait for; in order.
     lined_up: Vec<DateTime<Utc>>,
-    /// How many wait.
+    /// How many messages wait.
     waiting: usize,
+    /// The slot that is waited for together.
+    shared: Option<DateTime<Utc>>,
+    /// The same, given since this was read.
+    given: Option<DateTime<Utc>>,
 }
 
 /// The latest slots of one owner in each state that count, `amount` of each at the most.
@@ -115,20 +122,41 @@ impl Allowance {
             .chain(latest.spent.iter().map(|at| *at.min(&now)))
             .collect();
         ahead.sort_unstable();
-        let mut lined_up = ahead.clone();
-        lined_up.extend(&latest.waiting);
+        let mut waiting = latest.waiting.clone();
+        waiting.sort_unstable();
+        let mut shared = None;
+        if limit.over == OnLimit::Digest {
+            waiting.dedup();
+            shared = waiting.iter().copied().find(|at| *at > now);
+        }
+        let mut lined_up = [&*ahead, &*waiting].concat();
         lined_up.sort_unstable();
         Self {
             limit,
             taken: ahead.len(),
             ahead,
             lined_up,
-            waiting: latest.waiting.len(),
+            waiting: waiting.len(),
+            shared,
+            given: None,
         }
     }
 
-    /// Rules on a trigger that is due and may be sent but for the limit.
-    fn rule(&mut self, own: Option<Own>, expires_at: DateTime<Utc>, now: DateTime<Utc>) -> Ruling {
+    /// Whether what is over is told in a message with others, and this is over.
+    fn gathers(&self, own: Option<Own>) -> bool {
+        let has_room = self.taken + self.waiting < self.limit.amount as usize;
+        self.limit.over == OnLimit::Digest && (own == Some(Own::Waiting) || (own.is_none() && !has_room))
+    }
+
+    /// Rules on a trigger that is due and may be sent but for the limit; whether it is told with others, and so waits with
+    /// them.
+    fn rule(
+        &mut self,
+        own: Option<Own>,
+        gathers: bool,
+        expires_at: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Ruling {
         let most = self.limit.amount as usize;
         let ahead = match own {
             Some(Own::Counted) => return Ruling::Send,
@@ -142,10 +170,19 @@ impl Allowance {
             self.taken += 1;
             insert(&mut self.ahead, now + UNDER_WAY);
             insert(&mut self.lined_up, now + UNDER_WAY);
-            return Ruling::Send;
+            let is_last = self.limit.over == OnLimit::Digest && self.taken + self.waiting >= most;
+            return if is_last { Ruling::Last } else { Ruling::Send };
         }
         if most == 0 || self.limit.over == OnLimit::Drop {
             return Ruling::Over;
+        }
+        let shared = self.given.or(self.shared.filter(|_| own.is_none()));
+        if let Some(slot) = shared.filter(|_| gathers) {
+            return if slot < expires_at {
+                Ruling::Wait(slot)
+            } else {
+                Ruling::Over
+            };
         }
         let timeframe = TimeDelta::from_std(self.limit.timeframe).unwrap_or(TimeDelta::MAX);
         let line = if own.is_some() {
@@ -164,6 +201,7 @@ impl Allowance {
             insert(&mut self.ahead, slot);
         }
         insert(&mut self.lined_up, slot);
+        self.given = self.given.or(gathers.then_some(slot));
         Ruling::Wait(slot)
     }
 }
@@ -215,17 +253,39 @@ pub struct Allowances {
     pub own: HashMap<TriggerId, Own>,
     /// What is to be written.
     pub slots: Vec<Slot>,
+    /// Whose slots nobody waits for any more.
+    pub released: Vec<TriggerId>,
 }
 
 impl Allowances {
-    /// Rules on a trigger that is due and may be sent but for a limit, and notes what it takes.
-    pub fn rule(&mut self, trigger: &Trigger, token: AttemptToken, now: DateTime<Utc>) -> Ruling {
+    /// Whether a trigger is over a limit beyond which it is told in a message with others.
+    pub fn gathers(&self, trigger: &Trigger) -> bool {
+        let own = self.own.get(&trigger.id).copied();
+        let key = (trigger.wish.owner.clone(), trigger.wish.channel);
+        self.of.get(&key).is_some_and(|allowance| allowance.gathers(own))
+    }
+
+    /// Notes that a trigger is told in the message of another, and waits for no slot any more.
+    pub fn release(&mut self, trigger: &Trigger) {
+        if self.own.get(&trigger.id) == Some(&Own::Waiting) {
+            self.released.push(trigger.id);
+        }
+    }
+
+    /// Rules on a trigger that is due and may be sent but for a limit, and notes what it takes; whether it is told with others.
+    pub fn rule(
+        &mut self,
+        trigger: &Trigger,
+        gathers: bool,
+        token: AttemptToken,
+        now: DateTime<Utc>,
+    ) -> Ruling {
         let key = (trigger.wish.owner.clone(), trigger.wish.channel);
         let Some(allowance) = self.of.get_mut(&key) else {
             return Ruling::Send;
         };
         let own = self.own.get(&trigger.id).copied();
-        let ruling = allowance.rule(own, trigger.expires_at, now);
+        let ruling = allowance.rule(own, gathers, trigger.expires_at, now);
         let slot = |state, token, at| Slot {
             id: trigger.id,
             key,
@@ -235,7 +295,7 @@ impl Allowances {
         };
         let shift = TimeDelta::milliseconds(allowance.limit.time_shift_ms);
         self.slots.extend(match ruling {
-            Ruling::Send => {
+            Ruling::Send | Ruling::Last => {
                 let gives_back = own != Some(Own::Counted);
                 Some(slot(SlotState::Granted, gives_back.then_some(token), now))
             }
@@ -337,7 +397,11 @@ mod tests {
     }
 
     fn all(allowance: &mut Allowance, own: Option<Own>, times: usize) -> Vec<Ruling> {
-        (0..times).map(|_| allowance.rule(own, at(300), at(0))).collect()
+        let ruled = |_| {
+            let gathers = allowance.gathers(own);
+            allowance.rule(own, gathers, at(300), at(0))
+        };
+        (0..times).map(ruled).collect()
     }
 
     #[test]
@@ -403,7 +467,7 @@ mod tests {
     fn there_is_no_slot_beyond_the_expiry() {
         let mut allowance = allowance(LIMIT, &[at(0), at(0)], &[]);
 
-        assert_eq!(allowance.rule(None, at(60), at(0)), Ruling::Over);
+        assert_eq!(allowance.rule(None, false, at(60), at(0)), Ruling::Over);
     }
 
     #[test]
@@ -429,5 +493,61 @@ mod tests {
         let mut allowance = allowance(drop, &[at(-1)], &[]);
 
         assert_eq!(all(&mut allowance, None, 2), [Ruling::Send, Ruling::Over]);
+    }
+
+    const DIGEST: Limit = Limit {
+        over: OnLimit::Digest,
+        ..LIMIT
+    };
+
+    #[test]
+    fn what_is_over_is_told_in_the_last_message_or_shares_one_slot() {
+        let mut allowance = allowance(DIGEST, &[at(-30)], &[]);
+
+        let rulings = all(&mut allowance, None, 4);
+
+        let slot = Ruling::Wait(at(30) + TICK);
+        assert_eq!(rulings, [Ruling::Last, slot, slot, slot]);
+    }
+
+    #[test]
+    fn newcomers_share_the_slot_of_those_who_wait() {
+        let mut allowance = allowance(DIGEST, &[at(-30), at(-20)], &[at(30), at(30)]);
+
+        assert_eq!(all(&mut allowance, None, 2), [Ruling::Wait(at(30)); 2]);
+    }
+
+    #[test]
+    fn those_who_wait_together_count_as_one() {
+        let mut allowance = allowance(DIGEST, &[], &[at(30), at(30)]);
+
+        assert_eq!(all(&mut allowance, None, 1), [Ruling::Last]);
+    }
+
+    #[test]
+    fn who_shares_a_slot_that_is_gone_shares_the_next() {
+        let mut allowance = allowance(DIGEST, &[at(-50), at(-40)], &[at(0), at(0), at(0)]);
+
+        let again = all(&mut allowance, Some(Own::Waiting), 2);
+
+        assert_eq!(again, [Ruling::Wait(at(10) + TICK); 2]);
+        assert_eq!(all(&mut allowance, None, 1), [Ruling::Wait(at(10) + TICK)]);
+    }
+
+    #[test]
+    fn who_waits_for_a_slot_that_comes_earlier_by_now_does_not_wait_for_its_own() {
+        let mut allowance = allowance(DIGEST, &[at(-50), at(-40)], &[at(250), at(250)]);
+
+        assert_eq!(
+            all(&mut allowance, Some(Own::Waiting), 2),
+            [Ruling::Wait(at(10) + TICK); 2]
+        );
+    }
+
+    #[test]
+    fn who_would_share_a_slot_that_is_too_late_is_over() {
+        let mut allowance = allowance(DIGEST, &[at(-30), at(-20)], &[at(30)]);
+
+        assert_eq!(allowance.rule(None, true, at(30), at(0)), Ruling::Over);
     }
 }

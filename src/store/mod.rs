@@ -15,6 +15,7 @@ mod decided;
 mod ending;
 mod failure;
 mod firing;
+mod gathering;
 mod group;
 mod history;
 mod judged;

@@ -126,11 +126,19 @@ impl<'r> Columns<'r> {
 
     /// A trigger id.
     pub fn id(&self) -> Result<TriggerId, StoreError> {
-        let found = self.row.bytes("id").map_err(|error| self.corrupt("id", error))?;
+        let id = self.id_if_any("id")?;
+        id.ok_or_else(|| self.corrupt("id", "no id"))
+    }
+
+    /// The id of a trigger that may be missing.
+    pub fn id_if_any(&self, column: &str) -> Result<Option<TriggerId>, StoreError> {
+        let found = self.row.bytes(column);
+        let Some(found) = found.map_err(|error| self.corrupt(column, error))? else {
+            return Ok(None);
+        };
         let length = found.len();
-        let id = found.try_into();
-        id.map(TriggerId)
-            .map_err(|_| self.corrupt("id", format!("{length} bytes are no id")))
+        let id = found.try_into().map(TriggerId).map(Some);
+        id.map_err(|_| self.corrupt(column, format!("{length} bytes are no id")))
     }
 
     /// A value that is kept as JSON text.
@@ -143,7 +151,7 @@ impl<'r> Columns<'r> {
     pub fn corrupt(&self, column: &str, reason: impl Display) -> StoreError {
         let text = self.row.text(self.key).ok().flatten();
         let number = || Some(self.row.whole(self.key).ok()??.to_string());
-        let bytes = || Some(hex(&self.row.bytes(self.key).ok()?));
+        let bytes = || Some(hex(&self.row.bytes(self.key).ok()??));
         let row = text.or_else(number).or_else(bytes).unwrap_or_default();
         let row = if self.table == "owner" {
             OwnerId(row).stand_in()
@@ -206,6 +214,7 @@ pub fn trigger<R: Values>(row: &R) -> Result<Trigger, StoreError> {
         last_error: columns.value("last_error")?,
         payload: columns.value("payload")?,
         moved: columns.value("moved")?,
+        digest: columns.id_if_any("digest")?,
     })
 }
 

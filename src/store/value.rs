@@ -17,8 +17,8 @@ pub trait Values: Sync {
     fn whole(&self, column: &str) -> Result<Option<i64>, sqlx::Error>;
     /// Yes or no.
     fn flag(&self, column: &str) -> Result<bool, sqlx::Error>;
-    /// Bytes.
-    fn bytes(&self, column: &str) -> Result<Vec<u8>, sqlx::Error>;
+    /// Bytes, where there are any.
+    fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, sqlx::Error>;
     /// An instant, where there is one.
     fn instant(&self, column: &str) -> Result<Option<DateTime<Utc>>, sqlx::Error>;
 }
@@ -36,7 +36,7 @@ impl Values for SqliteRow {
         self.try_get(column)
     }
 
-    fn bytes(&self, column: &str) -> Result<Vec<u8>, sqlx::Error> {
+    fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, sqlx::Error> {
         self.try_get(column)
     }
 
@@ -62,7 +62,7 @@ impl Values for PgRow {
         self.try_get(column)
     }
 
-    fn bytes(&self, column: &str) -> Result<Vec<u8>, sqlx::Error> {
+    fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, sqlx::Error> {
         self.try_get(column)
     }
 

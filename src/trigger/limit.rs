@@ -35,4 +35,6 @@ pub enum OnLimit {
     Defer,
     /// It is recorded as suppressed.
     Drop,
+    /// It is told in the message that takes the last slot; what comes later waits, and leaves as one message.
+    Digest,
 }

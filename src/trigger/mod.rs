@@ -407,4 +407,13 @@ pub struct Trigger {
     pub payload: Option<String>,
     /// It is sent though it is past, since its event was moved past all its alarms.
     pub moved: bool,
+    /// The trigger whose message its last attempt was part of, where that stood for several: maybe itself.
+    pub digest: Option<TriggerId>,
+}
+
+impl Trigger {
+    /// The other trigger whose message its last attempt was part of.
+    pub fn joined(&self) -> Option<TriggerId> {
+        self.digest.filter(|lead| *lead != self.id)
+    }
 }

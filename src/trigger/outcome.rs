@@ -178,11 +178,13 @@ pub enum Reason {
     EndpointDisabled,
     /// The relay said before that no mail can go to the address.
     DeadAddress,
+    /// It was told in the message of another trigger, whose id is the detail.
+    Digest,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::None,
         Self::NoAddress,
         Self::Disabled,
@@ -205,6 +207,7 @@ impl Reason {
         Self::NoReport,
         Self::EndpointDisabled,
         Self::DeadAddress,
+        Self::Digest,
     ];
 
     /// The name in the store, the metrics and the API.
@@ -232,6 +235,7 @@ impl Reason {
             Self::NoReport => "no report",
             Self::EndpointDisabled => "endpoint disabled",
             Self::DeadAddress => "dead address",
+            Self::Digest => "digest",
         }
     }
 }

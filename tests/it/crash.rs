@@ -32,7 +32,7 @@ async fn node_with_alarm(sink: &Sink, seconds: i64) -> (Node, DateTime<Utc>) {
 }
 
 /// Whoever may write to the database now: nobody else, until this is rolled back or dropped.
-async fn lock(home: &Home) -> SqliteConnection {
+pub async fn lock(home: &Home) -> SqliteConnection {
     let url = format!("sqlite://{}?mode=rwc", home.database().display());
     let mut connection = SqliteConnection::connect(&url)
         .await

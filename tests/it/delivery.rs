@@ -1,6 +1,8 @@
 //! From a change to history on one node driven by hand: how series go on, what is recorded of what is not sent, and
 //! what an outage, an edit, a second copy or a stepped clock does to a reminder.
 
+mod digest;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;

@@ -208,3 +208,43 @@ async fn f28_a_channel_keeps_its_throughput_and_a_flood_for_one_owner_delays_nob
     let waited = last - due;
     assert!(waited < TimeDelta::seconds(3), "{waited}");
 }
+
+#[tokio::test]
+async fn a_domain_gets_its_mails_at_its_pace_and_others_do_not_wait_for_it() {
+    let sink = Sink::start().await;
+    let node = Home::new()
+        .with("CHANNELS__EMAIL__DOMAIN_THROUGHPUT", "4")
+        .with_relay(sink.port)
+        .start_with_owner()
+        .await;
+    let bert = r#"{"email": "bert@other.example", "time_zone": "UTC", "locale": "en"}"#;
+    let json = "application/json";
+    node.put("/v1/owners/bert", json, bert.to_owned()).await.ok();
+    let due = whole_second_in(5);
+    for number in 0..16 {
+        node.put_event(&format!("e{number}"), &event(number, due))
+            .await
+            .ok();
+    }
+    for number in 16..18 {
+        let path = format!("/v1/sources/{SOURCE}/events/e{number}?owner=bert");
+        node.put(&path, "text/calendar", event(number, due).text())
+            .await
+            .ok();
+    }
+
+    let mails = sink.mails(18).await;
+
+    let (for_bert, others): (Vec<_>, Vec<_>) = mails
+        .iter()
+        .partition(|mail| mail.recipients.iter().any(|to| to.contains("bert")));
+    let mut instants: Vec<_> = others.iter().map(|mail| mail.at).collect();
+    instants.sort_unstable();
+    for five in instants.windows(5) {
+        let within = five[4] - five[0];
+        assert!(within > TimeDelta::milliseconds(700), "five in {within}");
+    }
+    let last = for_bert.iter().map(|mail| mail.at).max().expect("they came");
+    assert!(last < instants[8], "{last}: half of the others left later");
+    assert_eq!(sink.log().mails.len(), 18, "each once");
+}

@@ -14,6 +14,7 @@ mod crash;
 mod delivery;
 mod deploy;
 mod differential;
+mod digests;
 mod faults;
 mod fuzz;
 mod harness;

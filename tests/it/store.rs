@@ -39,6 +39,7 @@ mod addressees;
 mod answers;
 mod changes;
 mod claims;
+mod digests;
 mod fire;
 mod interruptions;
 mod leaders;

@@ -29,6 +29,19 @@ struct Document<'a> {
     payload: Option<&'a RawValue>,
 }
 
+/// What is posted where one message stands for several reminders.
+#[derive(Debug, Serialize)]
+struct Several<'a> {
+    r#type: &'static str,
+    id: &'a str,
+    timestamp: String,
+    attempt: u32,
+    owner: &'a str,
+    digest: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
+}
+
 #[derive(Debug, Serialize)]
 struct Event<'a> {
     uid: &'a str,
@@ -86,12 +99,37 @@ pub(super) fn document(reminder: &Reminder<'_>) -> String {
             my_status: facts.my_status.as_deref(),
         },
         occurrence: occurrence(reminder),
-        // What was stored was read as JSON before.
-        payload: reminder
-            .payload
-            .and_then(|payload| serde_json::from_str(payload).ok()),
+        payload: payload(reminder),
     };
     serde_json::to_string(&document).expect("texts and numbers can be written")
+}
+
+/// The document of several reminders, the first of which it is named after: the documents of all of them.
+pub(super) fn digest(first: &Reminder<'_>, others: &[Reminder<'_>]) -> String {
+    let reminders = std::iter::once(first).chain(others);
+    let documents = reminders.map(|reminder| {
+        let bare = Reminder {
+            payload: None,
+            ..reminder.clone()
+        };
+        RawValue::from_string(document(&bare)).expect("it was written as JSON")
+    });
+    let digest = Several {
+        r#type: "digest",
+        id: &first.trigger.to_string(),
+        timestamp: instant(first.now),
+        attempt: first.attempt,
+        owner: &first.owner.0,
+        digest: documents.collect(),
+        payload: payload(first),
+    };
+    serde_json::to_string(&digest).expect("texts and numbers can be written")
+}
+
+/// What was stored was read as JSON before.
+fn payload<'a>(reminder: &Reminder<'a>) -> Option<&'a RawValue> {
+    let payload = reminder.payload?;
+    serde_json::from_str(payload).ok()
 }
 
 fn occurrence<'a>(reminder: &Reminder<'a>) -> Occurrence<'a> {
@@ -119,7 +157,11 @@ fn instant(instant: DateTime<Utc>) -> String {
 mod tests {
     use super::*;
     use crate::calendar::event;
+    use crate::channel::Content;
+    use crate::delivery::message::Renderer;
     use crate::delivery::message::samples::at;
+    use crate::delivery::message::samples::render_digest;
+    use crate::delivery::message::samples::sent;
     use crate::delivery::message::samples::stand_up;
     use crate::delivery::message::samples::whole_days;
     use crate::delivery::message::samples::zone;
@@ -161,6 +203,19 @@ mod tests {
             ..stand_up()
         };
         insta::assert_snapshot!(shown(&occurrence, Some(r#"{"step": 2, "exact": 1.10}"#)));
+    }
+
+    #[test]
+    fn several_reminders_are_one_document_with_the_document_of_each() {
+        let renderer = Renderer::new(None).unwrap();
+        let several = [stand_up(), whole_days(1, 3)];
+        let sending = sent("2026-12-01T08:15:00Z");
+        let digest = render_digest(&renderer, &several, &sending, ("en", ChannelKind::Webhook));
+        let Content::Json(written) = digest else {
+            panic!("{digest:?}");
+        };
+        let read: serde_json::Value = serde_json::from_str(&written).unwrap();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&read).unwrap());
     }
 
     #[test]

@@ -99,6 +99,26 @@ pub(super) fn render_in(
     })
 }
 
+/// One message about all of these.
+pub(super) fn render_digest(
+    renderer: &Renderer,
+    occurrences: &[Occurrence],
+    sending: &Sending,
+    (locale, channel): (&str, ChannelKind),
+) -> Content {
+    let reminders: Vec<_> = occurrences
+        .iter()
+        .map(|occurrence| Reminder {
+            channel,
+            ..reminder(occurrence, sending, locale)
+        })
+        .collect();
+    renderer
+        .render_digest(&reminders[0], &reminders[1..])
+        .unwrap()
+        .content
+}
+
 pub(super) fn render_text(
     renderer: &Renderer,
     occurrence: &Occurrence,

@@ -6,6 +6,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::channel::sms::segments;
 use crate::delivery::message::RenderError;
+use crate::delivery::message::digest::reminders;
 use crate::delivery::message::facts::Facts;
 use crate::delivery::message::wording::Teller;
 use crate::delivery::message::words::Words;
@@ -34,6 +35,25 @@ impl Default for TextForm {
 impl TextForm {
     /// Says `facts` in the language of `words`.
     pub(super) fn write(self, facts: &Facts, words: &Words) -> Result<String, RenderError> {
+        self.write_first(facts, None, words)
+    }
+
+    /// Says that there are so many reminders, and the first of them.
+    pub(super) fn write_digest(
+        self,
+        first: &Facts,
+        count: usize,
+        words: &Words,
+    ) -> Result<String, RenderError> {
+        self.write_first(first, Some(reminders(count, words)?), words)
+    }
+
+    fn write_first(
+        self,
+        facts: &Facts,
+        reminders: Option<String>,
+        words: &Words,
+    ) -> Result<String, RenderError> {
         let teller = Teller { words };
         let hides_title = facts.is_private && !self.shows_private;
         let title = match &*facts.title {
@@ -45,6 +65,7 @@ impl TextForm {
         let line = Line {
             words,
             is_plain: self.is_plain,
+            reminders,
             relative: teller.how_far(facts)?,
             when: teller.when(&facts.when, facts.is_task, "date-short")?,
         };
@@ -60,6 +81,8 @@ impl TextForm {
 struct Line<'w> {
     words: &'w Words,
     is_plain: bool,
+    /// How many there are, if it is not only this.
+    reminders: Option<String>,
     relative: String,
     when: String,
 }
@@ -74,6 +97,10 @@ impl Line<'_> {
         if let Some(place) = place {
             let args = fluent_args!["text" => text, "where" => isolated(place)];
             text = self.words.say_with("text-message-where", &args)?;
+        }
+        if let Some(reminders) = &self.reminders {
+            let args = fluent_args!["reminders" => &**reminders, "text" => text];
+            text = self.words.say_with("text-message-digest", &args)?;
         }
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         Ok(if self.is_plain {
@@ -120,11 +147,13 @@ mod tests {
     use crate::delivery::message::Renderer;
     use crate::delivery::message::TextForm;
     use crate::delivery::message::samples::Sending;
+    use crate::delivery::message::samples::render_digest;
     use crate::delivery::message::samples::render_text;
     use crate::delivery::message::samples::sent;
     use crate::delivery::message::samples::stand_up;
     use crate::delivery::message::samples::task;
     use crate::delivery::message::samples::whole_days;
+    use crate::trigger::ChannelKind;
 
     fn text_in(occurrence: &Occurrence, locale: &str, form: TextForm) -> String {
         let renderer = Renderer::new(None).unwrap().with_text_form(form);
@@ -176,6 +205,28 @@ mod tests {
         for text in &texts[..4] {
             assert_eq!(segments::parts(text), 1, "{text}");
         }
+    }
+
+    #[test]
+    fn of_several_it_says_how_many_there_are_and_the_first() {
+        let renderer = Renderer::new(None).unwrap();
+        let sending = sent("2026-12-01T08:15:00Z");
+        let digest = |first: &str, locale: &str| {
+            let several = [named(first), named("Tea"), named("Cake")];
+            match render_digest(&renderer, &several, &sending, (locale, ChannelKind::Sms)) {
+                Content::Text(text) => text,
+                other => panic!("{other:?}"),
+            }
+        };
+        let texts = ["en", "de", "fr", "es", "ja", "ar"].map(|locale| digest("Stand-up", locale));
+        insta::assert_snapshot!(texts.join("\n"));
+        let long = digest(&"x".repeat(900), "en");
+        assert_eq!(segments::parts(&long), segments::MOST_PARTS, "{long}");
+        assert!(long.starts_with("3 reminders. First: "), "{long}");
+        assert!(
+            long.contains("... - Tue 1 Dec 2026, 09:30-10:00 (Europe/Berlin, UTC+1)"),
+            "{long}"
+        );
     }
 
     #[test]

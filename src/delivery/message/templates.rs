@@ -18,6 +18,9 @@ use crate::delivery::message::AnswerPage;
 use crate::delivery::message::Reminder;
 use crate::delivery::message::RenderError;
 use crate::delivery::message::TextForm;
+use crate::delivery::message::digest::DigestWording;
+use crate::delivery::message::digest::listed;
+use crate::delivery::message::document;
 use crate::delivery::message::document::document;
 use crate::delivery::message::facts::Facts;
 use crate::delivery::message::facts::is_web;
@@ -31,12 +34,16 @@ use crate::trigger::TriggerId;
 
 const TEXT: &str = "reminder.txt";
 const HTML: &str = "reminder.html";
+const DIGEST_TEXT: &str = "digest.txt";
+const DIGEST_HTML: &str = "digest.html";
 const ANSWER: &str = "answer.html";
 
 /// What we bring: name in the operator's folder, and content.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 5] = [
     (TEXT, include_str!("../../../config/templates/reminder.txt")),
     (HTML, include_str!("../../../config/templates/reminder.html")),
+    (DIGEST_TEXT, include_str!("../../../config/templates/digest.txt")),
+    (DIGEST_HTML, include_str!("../../../config/templates/digest.html")),
     (ANSWER, include_str!("../../../config/templates/answer.html")),
 ];
 
@@ -144,6 +151,12 @@ impl Renderer {
                 }
                 self.text_form.write(&facts, words)?;
             }
+            let (facts, count) = (Facts::samples(), Facts::samples().len() + 1);
+            let wording = Value::from(Serde(DigestWording::of(&facts, count, words)?));
+            for name in [DIGEST_TEXT, DIGEST_HTML] {
+                self.write(name, &wording)?;
+            }
+            self.text_form.write_digest(&facts[0], count, words)?;
             for page in page::rehearsal(words)? {
                 self.write(ANSWER, &Value::from(Serde(page)))?;
             }
@@ -159,7 +172,11 @@ impl Renderer {
         let words = self.languages.nearest(reminder.locale);
         let facts = Facts::of(reminder);
         let content = match reminder.channel {
-            ChannelKind::Email => self.letter(Wording::of(&facts, words)?)?,
+            ChannelKind::Email => {
+                let wording = Wording::of(&facts, words)?;
+                let subject = wording.subject.clone();
+                self.letter(&subject, &Value::from(Serde(wording)), [TEXT, HTML])?
+            }
             ChannelKind::Sms => Content::Text(self.text_form.write(&facts, words)?),
             ChannelKind::Webhook => Content::Json(document(reminder)),
         };
@@ -167,6 +184,38 @@ impl Renderer {
             id: reminder.trigger.to_string(),
             thread: reminder.thread(),
             to: reminder.to.to_owned(),
+            content,
+            language: words.tag.clone(),
+        })
+    }
+
+    /// Writes one message of several reminders of one recipient. It is named after the first, and a thread of its own.
+    ///
+    /// # Errors
+    /// As for one reminder.
+    pub fn render_digest(
+        &self,
+        first: &Reminder<'_>,
+        others: &[Reminder<'_>],
+    ) -> Result<channel::Message, RenderError> {
+        let words = self.languages.nearest(first.locale);
+        let count = others.len() + 1;
+        let content = match first.channel {
+            ChannelKind::Email => {
+                let wording = DigestWording::of(&listed(first, others), count, words)?;
+                let subject = wording.subject.clone();
+                self.letter(&subject, &Value::from(Serde(wording)), [DIGEST_TEXT, DIGEST_HTML])?
+            }
+            ChannelKind::Sms => {
+                Content::Text(self.text_form.write_digest(&Facts::of(first), count, words)?)
+            }
+            ChannelKind::Webhook => Content::Json(document::digest(first, others)),
+        };
+        let id = first.trigger.to_string();
+        Ok(channel::Message {
+            thread: id.clone(),
+            id,
+            to: first.to.to_owned(),
             content,
             language: words.tag.clone(),
         })
@@ -181,13 +230,12 @@ impl Renderer {
         self.write(ANSWER, &Value::from(Serde(wording)))
     }
 
-    fn letter(&self, wording: Wording) -> Result<Content, RenderError> {
-        let subject = wording.subject.split_whitespace().collect::<Vec<_>>().join(" ");
-        let wording = Value::from(Serde(wording));
+    fn letter(&self, subject: &str, wording: &Value, forms: [&str; 2]) -> Result<Content, RenderError> {
+        let [text, html] = forms;
         Ok(Content::Letter {
-            subject,
-            text: self.write(TEXT, &wording)?,
-            html: self.write(HTML, &wording)?,
+            subject: subject.split_whitespace().collect::<Vec<_>>().join(" "),
+            text: self.write(text, wording)?,
+            html: self.write(html, wording)?,
         })
     }
 

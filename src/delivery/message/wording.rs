@@ -26,7 +26,7 @@ pub(super) struct Wording {
     #[serde(skip)]
     pub(super) subject: String,
     headline: String,
-    title: String,
+    pub(super) title: String,
     relative: String,
     late: Option<String>,
     notes: Vec<String>,

@@ -17,7 +17,7 @@ const TIME: &[&str] = &["hour", "hh", "hour12", "minute", "half"];
 const DISTANCE: &[&str] = &["distance"];
 
 /// Every message we say, and what it is given.
-pub(super) const MESSAGES: [(&str, &[&str]); 65] = [
+pub(super) const MESSAGES: [(&str, &[&str]); 71] = [
     ("subject", &["title", "when"]),
     ("headline", &["relative", "title"]),
     ("moved", &["relative"]),
@@ -25,6 +25,12 @@ pub(super) const MESSAGES: [(&str, &[&str]); 65] = [
     ("text-message", &["headline", "when"]),
     ("text-message-where", &["text", "where"]),
     ("private-event", &[]),
+    ("reminders", &["count"]),
+    ("digest-subject", &["reminders", "title"]),
+    ("digest-headline", &["reminders"]),
+    ("digest-more", &["count"]),
+    ("why-digest", &[]),
+    ("text-message-digest", &["reminders", "text"]),
     ("no-title", &[]),
     ("late", &["moment"]),
     ("more", &[]),

@@ -73,7 +73,7 @@ pub async fn fire_check(
     judged::in_turn(&mut mine);
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
     let mut allowances = limits::allowances(conn, &triggers(&mine), &limits, attempt.now).await?;
-    let mut judged = Judged::default();
+    let mut judged = Judged::with_room(judge.room());
     for (trigger, alarm) in mine {
         match surroundings.of(trigger, alarm) {
             Ok(candidate) => judged.take(candidate, judge, &mut allowances, attempt),
@@ -82,6 +82,7 @@ pub async fn fire_check(
     }
     write(conn, &judged, attempt).await?;
     limits::take(conn, &allowances.slots).await?;
+    limits::release(conn, &allowances.released).await?;
     let claimed = succeed(conn, &judged, attempt).await?;
     Ok(judged.told(claimed))
 }
@@ -179,6 +180,7 @@ async fn surroundings(
 
 async fn write(conn: &mut PgConnection, judged: &Judged, attempt: Attempt) -> Result<(), StoreError> {
     start_sending(conn, &judged.to_send, attempt).await?;
+    gather(conn, judged, attempt).await?;
     defer(conn, judged, attempt).await?;
     ledger::record_endings(conn, &judged.endings(), attempt.now).await?;
     delete_claimed(conn, judged, attempt).await
@@ -247,6 +249,27 @@ async fn start_sending(
     .execute(conn)
     .await?;
     all(done.rows_affected(), claims.len(), "fire_check: send")
+}
+
+/// Marks what leaves as one message, and takes the mark of what no longer does.
+async fn gather(conn: &mut PgConnection, judged: &Judged, attempt: Attempt) -> Result<(), StoreError> {
+    let marks = &judged.gathering.marks;
+    if marks.is_empty() {
+        return Ok(());
+    }
+    let leads = marks.values().map(|lead| lead.map(|lead| lead.0.to_vec()));
+    let done = sqlx::query(
+        "-- fire_check: gather
+         UPDATE alarm_trigger AS t SET digest = j.lead
+         FROM unnest($1::bytea[], $2::bytea[]) AS j (id, lead)
+         WHERE t.id = j.id AND t.id = ANY($1) AND t.state = 'sending' AND t.attempt_token = $3",
+    )
+    .bind(ids(marks.keys()))
+    .bind(leads.collect::<Vec<_>>())
+    .bind(attempt.token.0)
+    .execute(conn)
+    .await?;
+    all(done.rows_affected(), marks.len(), "fire_check: gather")
 }
 
 /// Lets those that are over a limit wait, under the same claim.

@@ -150,6 +150,21 @@ pub async fn take(conn: &mut PgConnection, slots: &[Slot]) -> Result<(), StoreEr
     Ok(())
 }
 
+/// Takes the slots away that these waited for.
+pub async fn release(conn: &mut PgConnection, released: &[TriggerId]) -> Result<(), StoreError> {
+    if released.is_empty() {
+        return Ok(());
+    }
+    let done = sqlx::query(
+        "-- fire_check: release slots
+         DELETE FROM limit_slot WHERE id = ANY($1) AND state = 'waiting'",
+    )
+    .bind(ids(released))
+    .execute(conn)
+    .await?;
+    all(done.rows_affected(), released.len(), "fire_check: release slots")
+}
+
 /// Notes that these were handed over by now.
 pub async fn spend(
     conn: &mut PgConnection,

@@ -18,7 +18,7 @@ macro_rules! columns {
         "t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient,
              t.occurrence, t.trigger_at, t.repeat, t.due_at, t.expires_at, t.has_more, t.state, t.processed,
              t.session, t.generation, t.attempts, t.attempt_token,
-             t.attempt_started, t.withdrawn, t.last_error, t.payload, t.moved"
+             t.attempt_started, t.withdrawn, t.last_error, t.payload, t.moved, t.digest"
     };
     (delivery) => {
         "d.id, d.owner, d.event_uid, d.identity, d.channel, d.recipient,

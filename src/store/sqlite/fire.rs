@@ -91,7 +91,7 @@ async fn check(
     judged::in_turn(&mut mine);
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
     let mut allowances = limits::allowances(conn, &triggers(&mine), &judge.limits(), attempt.now).await?;
-    let mut judged = Judged::default();
+    let mut judged = Judged::with_room(judge.room());
     for (trigger, alarm) in mine {
         match surroundings.of(trigger, alarm) {
             Ok(candidate) => judged.take(candidate, judge, &mut allowances, attempt),
@@ -100,6 +100,7 @@ async fn check(
     }
     write(conn, &judged, attempt).await?;
     limits::take(conn, &allowances.slots).await?;
+    limits::release(conn, &allowances.released).await?;
     let claimed = succeed(conn, &judged, attempt).await?;
     Ok(judged.told(claimed))
 }
@@ -164,6 +165,7 @@ async fn surroundings(
 
 async fn write(conn: &mut SqliteConnection, judged: &Judged, attempt: Attempt) -> Result<(), StoreError> {
     start_sending(conn, &judged.to_send, attempt).await?;
+    gather(conn, judged, attempt).await?;
     defer(conn, judged, attempt).await?;
     ledger::record_endings(conn, &judged.endings(), attempt.now).await?;
     delete_claimed(conn, &judged.concluded, attempt.session).await
@@ -209,6 +211,29 @@ async fn start_sending(
     .execute(conn)
     .await?;
     row::all(done.rows_affected(), claims.len(), "fire_check: send")
+}
+
+/// Marks what leaves as one message, and takes the mark of what no longer does.
+async fn gather(conn: &mut SqliteConnection, judged: &Judged, attempt: Attempt) -> Result<(), StoreError> {
+    let marks = &judged.gathering.marks;
+    if marks.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<_> = marks
+        .iter()
+        .map(|(id, lead)| (id.to_string(), lead.map(|lead| lead.to_string())))
+        .collect();
+    let done = sqlx::query(
+        "-- fire_check: gather
+         UPDATE alarm_trigger SET digest = unhex(j.value ->> 1)
+         FROM json_each(?1) AS j
+         WHERE alarm_trigger.id = unhex(j.value ->> 0) AND state = 'sending' AND attempt_token = ?2",
+    )
+    .bind(list(&listed))
+    .bind(attempt.token.0)
+    .execute(conn)
+    .await?;
+    row::all(done.rows_affected(), marks.len(), "fire_check: gather")
 }
 
 /// Lets those that are over a limit wait, under the same claim.

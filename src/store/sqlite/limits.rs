@@ -158,6 +158,23 @@ pub async fn take(conn: &mut SqliteConnection, slots: &[Slot]) -> Result<(), Sto
     Ok(())
 }
 
+/// Takes the slots away that these waited for.
+pub async fn release(conn: &mut SqliteConnection, released: &[TriggerId]) -> Result<(), StoreError> {
+    if released.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = released.iter().map(TriggerId::to_string).collect();
+    let done = sqlx::query(
+        "-- fire_check: release slots
+         DELETE FROM limit_slot
+         WHERE state = 'waiting' AND id IN (SELECT unhex(value) FROM json_each(?1))",
+    )
+    .bind(list(&names))
+    .execute(conn)
+    .await?;
+    all(done.rows_affected(), released.len(), "fire_check: release slots")
+}
+
 /// Notes that these were handed over by now.
 pub async fn spend(
     conn: &mut SqliteConnection,

@@ -212,3 +212,39 @@ async fn an_endpoint_that_hangs_delays_nobody_elses_reminders() {
     assert!(call.at - due < TimeDelta::seconds(5), "{} for {due}", call.at);
     assert!(hanging.calls().len() <= 12, "{}", hanging.calls().len());
 }
+
+#[tokio::test]
+async fn what_is_over_the_limit_is_told_in_one_call_with_the_document_of_each() {
+    let hook = Hook::start([]).await;
+    let node = start(&[
+        ("CHANNELS__WEBHOOK__ON_LIMIT", "digest"),
+        ("CHANNELS__WEBHOOK__LIMIT__AMOUNT", "1"),
+        ("CHANNELS__WEBHOOK__LIMIT__TIMEFRAME", "1h"),
+    ])
+    .await;
+    put_owner(&node, OWNER, &hook).await;
+    let due = whole_second_in(2);
+    for uid in ["a", "b", "c"] {
+        node.put_event(uid, &Calendar::far_away(uid).alarm_at(due))
+            .await
+            .ok();
+    }
+
+    let call = hook.until(1).await.remove(0);
+
+    let document = call.json();
+    assert_eq!(document["type"], "digest");
+    let listed = document["digest"].as_array().expect("a list");
+    assert!(listed.iter().all(|it| it["type"] == "alarm"), "{document}");
+    let mut uids: Vec<_> = listed.iter().map(|it| it["event"]["uid"].as_str()).collect();
+    uids.sort_unstable();
+    assert_eq!(uids, [Some("a"), Some("b"), Some("c")]);
+    assert_eq!(listed[0]["id"], document["id"], "the first lends its id");
+    let rows = outcomes(&node, 3).await;
+    let named = rows
+        .iter()
+        .filter(|row| row["reason"] == "digest" && row["detail"] == document["id"]);
+    assert_eq!(named.count(), 2, "{rows:?}");
+    assert!(rows.iter().all(|row| row["outcome"] == "sent"), "{rows:?}");
+    assert_eq!(hook.calls().len(), 1);
+}

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::calendar::event::Occurrence;
 use crate::calendar::event::When;
+use crate::channel::Content;
 use crate::channel::Message;
 use crate::channel::email::Letterhead;
 use crate::channel::email::compose;
@@ -15,12 +16,14 @@ use crate::delivery::message::samples::Sending;
 use crate::delivery::message::samples::Written;
 use crate::delivery::message::samples::at;
 use crate::delivery::message::samples::folder_with;
+use crate::delivery::message::samples::render_digest;
 use crate::delivery::message::samples::render_in;
 use crate::delivery::message::samples::sent;
 use crate::delivery::message::samples::stand_up;
 use crate::delivery::message::samples::task;
 use crate::delivery::message::samples::whole_days;
 use crate::delivery::message::samples::zone;
+use crate::trigger::ChannelKind;
 
 const TAGS: [&str; 7] = ["en", "en-US", "de", "fr", "es", "ja", "ar"];
 
@@ -91,6 +94,48 @@ fn a_late_reminder_in_every_language() {
     };
     let shown = in_every_language(&untitled, &sending).replace("A long way to go. ", "");
     insta::assert_snapshot!(visible(&shown));
+}
+
+/// One message about these in a language: subject, text, HTML.
+fn digest_in(occurrences: &[Occurrence], sending: &Sending, tag: &str) -> (String, String, String) {
+    let renderer = Renderer::new(None).unwrap();
+    match render_digest(&renderer, occurrences, sending, (tag, ChannelKind::Email)) {
+        Content::Letter { subject, text, html } => (subject, text, html),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn several_reminders_in_each_language() {
+    let untitled = Occurrence {
+        summary: String::new(),
+        ..whole_days(2, 3)
+    };
+    let several = [full(), untitled, task(stand_up())];
+    let sending = Sending {
+        trigger_at: at("2026-12-01T09:30:00Z"),
+        ..sent("2026-12-01T11:00:00Z")
+    };
+    for tag in TAGS {
+        let (subject, text, html) = digest_in(&several, &sending, tag);
+        let shown = format!("{subject}\n\n{text}\n\n{html}");
+        insta::assert_snapshot!(format!("several_reminders_in_{tag}"), visible(&shown));
+    }
+}
+
+#[test]
+fn what_is_not_listed_is_counted_in_every_language() {
+    let told = TAGS.map(|tag| {
+        let counts = [51, 52, 53, 61].map(|count| {
+            let several = vec![stand_up(); count];
+            let (subject, text, html) = digest_in(&several, &sent("2026-12-01T08:15:00Z"), tag);
+            assert_eq!(html.matches("<h2 ").count(), 50, "{tag}");
+            let listed = text.split("\n\n--\n").next().unwrap_or_default();
+            format!("{subject} / {}\n", listed.lines().last().unwrap_or_default())
+        });
+        format!("== {tag}\n{}", counts.concat())
+    });
+    insta::assert_snapshot!(visible(&told.concat()));
 }
 
 /// The first line of a message and no more of it than the distance.

@@ -256,6 +256,11 @@ fn a_template_that_fails_says_where_and_nothing_of_the_event() {
 fn all_that_templates_are_given_is_documented_for_operators() {
     let languages = Languages::new(None).unwrap();
     let documented = include_str!("../../../../config/templates/README.md");
+    let digest = DigestWording::of(&Facts::samples(), 4, languages.nearest("en")).unwrap();
+    let digest = serde_json::to_value(digest).unwrap();
+    for name in digest.as_object().unwrap().keys() {
+        assert!(documented.contains(&format!("`{name}`")), "{name}");
+    }
     for facts in Facts::samples() {
         let wording = Wording::of(&facts, languages.nearest("en")).unwrap();
         let wording = serde_json::to_value(wording).unwrap();

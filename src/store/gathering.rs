@@ -1,0 +1,177 @@
+//! What goes out as one message: triggers of one recipient that are over a limit, or were missed. The first of them in a
+//! batch leads, and lends the message its id; the others join it. Pure.
+//!
+//! What leaves together is marked with the id of its lead, the lead with its own. An attempt that failed, was lost or whose
+//! answer was lost finds its lead by that, and so goes out under the same id again. It takes nobody in that was not part of
+//! it before: whoever has that message already may drop it as one they know.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+use crate::store::Candidate;
+use crate::trigger::ChannelKind;
+use crate::trigger::OwnerId;
+use crate::trigger::Recipient;
+use crate::trigger::Trigger;
+use crate::trigger::TriggerId;
+
+/// Triggers that one message stands for at the most: whatever a channel makes of them has an end.
+pub const MOST: usize = 200;
+
+/// Whose message, through what, to whom; and which one, where it was tried before.
+pub type GatherKey = (OwnerId, ChannelKind, Recipient, Option<TriggerId>);
+
+/// What a trigger may go out with; none where it goes alone: a stand-alone alarm is a message of its own, and so is what
+/// was tried as one.
+pub fn key(trigger: &Trigger) -> Option<GatherKey> {
+    let was_tried = trigger.attempts > 0 || trigger.last_error.is_some();
+    if trigger.wish.alarm_id().is_some() || (was_tried && trigger.digest.is_none()) {
+        return None;
+    }
+    let wish = &trigger.wish;
+    Some((
+        wish.owner.clone(),
+        wish.channel,
+        wish.recipient.clone(),
+        trigger.digest,
+    ))
+}
+
+/// What a batch gathers.
+#[derive(Debug, Default)]
+pub struct Gathering {
+    /// The lead of each message, and for how many triggers it stands.
+    leads: HashMap<GatherKey, (TriggerId, usize)>,
+    /// The marks that change, of triggers that leave.
+    pub marks: BTreeMap<TriggerId, Option<TriggerId>>,
+}
+
+impl Gathering {
+    /// Lets a trigger join the message that it may go out with, if there is one.
+    pub fn join(&mut self, trigger: &Trigger) -> bool {
+        let key = key(trigger);
+        let lead = key.and_then(|key| self.leads.get_mut(&key));
+        let Some((lead, count)) = lead.filter(|(_, count)| *count < MOST) else {
+            return false;
+        };
+        *count += 1;
+        self.marks.insert(*lead, Some(*lead));
+        self.marks.insert(trigger.id, Some(*lead));
+        true
+    }
+
+    /// Notes that a trigger leaves with a message of its own; whether others may join it.
+    pub fn leave(&mut self, trigger: &Trigger, may_lead: bool) {
+        if trigger.digest.is_some() {
+            self.marks.insert(trigger.id, None);
+        }
+        if let Some(key) = key(trigger).filter(|_| may_lead) {
+            self.leads.insert(key, (trigger.id, 1));
+        }
+    }
+
+    /// Tells what leaves as part of which message.
+    pub fn mark(&self, leaving: &mut [Candidate]) {
+        for candidate in leaving {
+            if let Some(mark) = self.marks.get(&candidate.trigger.id) {
+                candidate.trigger.digest = *mark;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::trigger::AlarmId;
+    use crate::trigger::AlarmIdentity;
+    use crate::trigger::Place;
+    use crate::trigger::State;
+    use crate::trigger::Wish;
+
+    fn trigger(number: u8) -> Trigger {
+        Trigger {
+            id: TriggerId([number; 16]),
+            wish: Wish {
+                owner: OwnerId("ada".to_owned()),
+                event_uid: format!("e{number}"),
+                identity: AlarmIdentity("alarm".to_owned()),
+                channel: ChannelKind::Email,
+                recipient: Recipient::Owner,
+            },
+            place: Place::at(DateTime::UNIX_EPOCH),
+            due_at: DateTime::UNIX_EPOCH,
+            expires_at: DateTime::UNIX_EPOCH,
+            has_more: false,
+            state: State::Claimed,
+            processed: None,
+            session: None,
+            generation: 1,
+            attempts: 0,
+            attempt_token: None,
+            attempt_started: None,
+            withdrawn: false,
+            last_error: None,
+            payload: None,
+            moved: false,
+            digest: None,
+        }
+    }
+
+    #[test]
+    fn what_may_go_out_together_joins_the_first() {
+        let mut gathering = Gathering::default();
+        assert!(!gathering.join(&trigger(1)), "there is nobody to join");
+        gathering.leave(&trigger(1), true);
+
+        assert!(gathering.join(&trigger(2)));
+
+        let lead = Some(TriggerId([1; 16]));
+        assert_eq!(gathering.marks.into_values().collect::<Vec<_>>(), [lead; 2]);
+    }
+
+    #[test]
+    fn nobody_joins_what_goes_alone() {
+        let mut gathering = Gathering::default();
+        gathering.leave(&trigger(1), false);
+        let tried = Trigger {
+            last_error: Some("451 later".to_owned()),
+            ..trigger(2)
+        };
+        gathering.leave(&tried, true);
+
+        assert!(!gathering.join(&trigger(3)));
+    }
+
+    #[test]
+    fn a_stand_alone_alarm_and_what_was_tried_alone_join_nobody() {
+        let mut gathering = Gathering::default();
+        gathering.leave(&trigger(1), true);
+        let id = AlarmId("0123456789abcdef0123456789abcdef".to_owned());
+        let alarm = Trigger {
+            wish: Wish::standalone(OwnerId("ada".to_owned()), &id, ChannelKind::Email),
+            ..trigger(2)
+        };
+        let tried = Trigger {
+            attempts: 1,
+            ..trigger(3)
+        };
+
+        assert!(!gathering.join(&alarm) && !gathering.join(&tried));
+    }
+
+    #[test]
+    fn a_lead_that_goes_alone_this_time_is_a_lead_no_more() {
+        let mut gathering = Gathering::default();
+        let lead = Trigger {
+            digest: Some(TriggerId([1; 16])),
+            ..trigger(1)
+        };
+
+        gathering.leave(&lead, true);
+
+        assert_eq!(gathering.marks.get(&lead.id), Some(&None));
+    }
+}
