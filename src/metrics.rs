@@ -127,8 +127,46 @@ metrics! {
     deferred: IntCounterVec = "deferred_total" ["channel"] &[];
     /// Webhooks of owners that were disabled: gone, or failing for too long.
     endpoints_disabled: IntCounter = "endpoints_disabled_total" [] &[];
+    /// Requests that were not let in: without a token, with one that nobody made or that was revoked, with one that has expired,
+    /// with one whose scope is too small, or from a page or a machine that is not served without one.
+    access_refused: IntCounterVec = "access_refused_total" ["reason"] &[];
     /// Transactions and reads that the database interrupted, or that lost their connection, and that were done again.
     store_repeats: IntCounter = "store_repeats_total" [] &[];
+}
+
+/// Why a request was not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessRefusal {
+    /// It shows no token, and one is asked for.
+    Missing,
+    /// Nobody made its token, or it was revoked.
+    Unknown,
+    /// Its token has expired.
+    Expired,
+    /// Its token is good for less.
+    Scope,
+    /// It comes from elsewhere, without a token where none is asked for.
+    Foreign,
+}
+
+impl AccessRefusal {
+    const ALL: [Self; 5] = [
+        Self::Missing,
+        Self::Unknown,
+        Self::Expired,
+        Self::Scope,
+        Self::Foreign,
+    ];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Unknown => "unknown",
+            Self::Expired => "expired",
+            Self::Scope => "scope",
+            Self::Foreign => "foreign",
+        }
+    }
 }
 
 /// What kind of hand-over a lateness belongs to: only `Regular` ones measure how punctual we are.
@@ -311,6 +349,11 @@ impl Metrics {
         self.changes.with_label_values(&[source, result]).inc();
     }
 
+    /// A request was not let in.
+    pub fn access_refused(&self, why: AccessRefusal) {
+        self.access_refused.with_label_values(&[why.as_str()]).inc();
+    }
+
     /// How many connections to `relay` do what.
     pub fn smtp_connections(&self, relay: &str, state: ConnectionState, count: usize) {
         let state = match state {
@@ -376,6 +419,9 @@ impl Metrics {
         self.rescued(&Rescued::default());
         self.doubted(DoubtDecision::Retry, 0);
         self.doubted(DoubtDecision::Record, 0);
+        for why in AccessRefusal::ALL {
+            self.access_refused.with_label_values(&[why.as_str()]).inc_by(0);
+        }
         let versions = [env!("CARGO_PKG_VERSION"), zone::data_version()];
         self.build_info.with_label_values(&versions).set(1.0);
     }

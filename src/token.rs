@@ -2,6 +2,8 @@
 //! trigger's id and of what it is good for, under a secret that the store keeps: so no token is kept, every node knows
 //! them all, and they are the same on every retry.
 
+pub mod access;
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -270,7 +270,7 @@ fn shown(what: &What, answer: &Value) -> String {
     }
 }
 
-fn table(columns: &[(&str, &str)], rows: &[Value]) -> String {
+pub(super) fn table(columns: &[(&str, &str)], rows: &[Value]) -> String {
     let mut cells: Vec<Vec<String>> = vec![columns.iter().map(|(title, _)| (*title).to_owned()).collect()];
     cells.extend(
         rows.iter()

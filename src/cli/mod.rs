@@ -11,6 +11,7 @@ mod cron;
 mod instants;
 mod parse_time;
 mod preview;
+mod tokens;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,6 +79,9 @@ enum Command {
     /// Ask a running node for alarms, and see what became of them
     Alarms(alarms::Arguments),
 
+    /// Make, list and revoke the tokens by which programs are let in; works on the store, also while nodes run
+    Tokens(tokens::Arguments),
+
     /// Show what fires, when and for whom, and what does not and why; needs neither a server nor a configuration
     Preview(preview::Arguments),
 
@@ -96,6 +100,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Check(arguments) => with_settings(cli, |_, settings| check::run(arguments, &settings)),
         Command::Cluster(arguments) => with_settings(cli, |_, settings| cluster::run(arguments, &settings)),
         Command::Alarms(arguments) => with_settings(cli, |_, settings| alarms::run(arguments, &settings)),
+        Command::Tokens(arguments) => with_settings(cli, |_, settings| tokens::run(arguments, &settings)),
         Command::Preview(arguments) => match &cli.config {
             Some(_) => with_settings(cli, |_, settings| Ok(preview::run(arguments, Some(&settings)))),
             None => preview::run(arguments, None),

@@ -8,6 +8,7 @@ mod times;
 
 use axum::Json;
 use axum::body::Body;
+use axum::extract::Request;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::HeaderName;
@@ -26,6 +27,7 @@ use self::answer::AlarmAnswer;
 use self::asked::Given;
 use super::Shared;
 use super::body;
+use super::caller::Caller;
 use super::id;
 use super::preferences::Flaws;
 use super::problem::Asked;
@@ -65,7 +67,7 @@ const TRIES: u32 = 5;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfOwner {
-    owner: String,
+    owner: Option<String>,
 }
 
 /// An alarm that was asked for, and whether it was there before.
@@ -85,11 +87,14 @@ pub(super) struct Reset {
 /// `POST /v1/alarms`: creates one (201), or finds the one that was asked for before (200).
 pub(super) async fn create(
     State(shared): State<Shared>,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let wanted: asked::Wanted = asked_of(&shared, &headers, body).await?;
-    let owner = owner_of(&shared, wanted.owner.clone()).await?;
+    let mut wanted: asked::Wanted = asked_of(&shared, &headers, body).await?;
+    let owner = owner_of(&shared, caller.owner(wanted.owner.take())?).await?;
+    // Named or not, it is the same that is asked for.
+    wanted.owner = Some(owner.id.0.clone());
     let now = shared.clock.now();
     let at = AlarmAt {
         owner: owner.id.clone(),
@@ -114,19 +119,20 @@ pub(super) async fn create(
 /// `PATCH /v1/alarms/{id}?owner=…`: what is left out stays.
 pub(super) async fn patch(
     State(shared): State<Shared>,
+    caller: Caller,
     At(alarm): At<String>,
     Asked(of): Asked<OfOwner>,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let at = named(&alarm, of)?;
-    let body = bytes_of(&shared, &headers, body).await?;
-    let seen = seen(&headers)?;
+    let at = named(&caller, &alarm, of)?;
+    let (parts, body) = request.into_parts();
+    let body = bytes_of(&shared, &parts.headers, body).await?;
+    let seen = seen(&parts.headers)?;
     let mut tries = 0;
     loop {
         let stored = shared.store.alarm(&at.owner, &at.id).await?;
         let stored = stored.ok_or_else(|| unknown(&at))?;
-        let owner = owner_of(&shared, at.owner.0.clone()).await?;
+        let owner = owner_of(&shared, at.owner.clone()).await?;
         let zone = stored.terms.time_zone.as_deref().unwrap_or(&owner.time_zone);
         let reading = reading(&shared, zone, shared.clock.now());
         let patch = patch_of(body::json(&body)?, &stored, &reading)?;
@@ -146,16 +152,24 @@ pub(super) async fn patch(
 /// `DELETE /v1/alarms/{id}?owner=…`: calls it off. Asked for again, it is answered the same.
 pub(super) async fn cancel(
     State(shared): State<Shared>,
+    caller: Caller,
     At(alarm): At<String>,
     Asked(of): Asked<OfOwner>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    order(&shared, named(&alarm, of)?, Order::Cancel, seen(&headers)?).await
+    order(
+        &shared,
+        named(&caller, &alarm, of)?,
+        Order::Cancel,
+        seen(&headers)?,
+    )
+    .await
 }
 
 /// `POST /v1/alarms/{id}/{verb}?owner=…`: `pause`, `resume`, and `run`, which fires now.
 pub(super) async fn act(
     State(shared): State<Shared>,
+    caller: Caller,
     At((alarm, verb)): At<(String, String)>,
     Asked(of): Asked<OfOwner>,
     headers: HeaderMap,
@@ -170,15 +184,16 @@ pub(super) async fn act(
             return Err(Problem::not_found(cure));
         }
     };
-    order(&shared, named(&alarm, of)?, what, seen(&headers)?).await
+    order(&shared, named(&caller, &alarm, of)?, what, seen(&headers)?).await
 }
 
 /// `POST /v1/alarms/reset?owner=…`: calls off all that are active.
 pub(super) async fn reset(
     State(shared): State<Shared>,
+    caller: Caller,
     Asked(of): Asked<OfOwner>,
 ) -> Result<Json<Reset>, Problem> {
-    let owner = owner_of(&shared, of.owner).await?;
+    let owner = owner_of(&shared, caller.owner(of.owner)?).await?;
     let cancelled = shared.changes.reset_alarms(&owner.id).await?;
     Ok(Json(Reset { cancelled }))
 }
@@ -274,14 +289,13 @@ fn reading<'a>(shared: &'a Shared, zone: &'a str, now: DateTime<Utc>) -> times::
     }
 }
 
-async fn owner_of(shared: &Shared, owner: String) -> Result<Owner, Problem> {
-    let id = OwnerId(id::checked("owner", owner)?);
+async fn owner_of(shared: &Shared, id: OwnerId) -> Result<Owner, Problem> {
     let owner = shared.store.owner(&id).await?;
     owner.ok_or_else(|| crate::store::StoreError::UnknownOwner(id).into())
 }
 
-fn named(alarm: &str, of: OfOwner) -> Result<AlarmAt, Problem> {
-    let owner = OwnerId(id::checked("owner", of.owner)?);
+fn named(caller: &Caller, alarm: &str, of: OfOwner) -> Result<AlarmAt, Problem> {
+    let owner = caller.owner(of.owner)?;
     let no_such = || Problem::not_found(format!("owner `{owner}` has no alarm `{alarm}`"));
     let id: AlarmId = alarm.parse().map_err(|_| no_such())?;
     Ok(AlarmAt {

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::Shared;
 use super::body;
+use super::caller::Caller;
 use super::id;
 use super::problem::At;
 use super::problem::Flaw;
@@ -98,9 +99,10 @@ struct Said {
 /// `GET /v1/owners/{id}/events/{uid}/alarms`.
 pub(super) async fn read(
     State(shared): State<Shared>,
+    caller: Caller,
     At((owner, uid)): At<(String, String)>,
 ) -> Result<Json<Answering>, Problem> {
-    let (owner, uid) = named(owner, uid)?;
+    let (owner, uid) = named(&caller, owner, uid)?;
     let answered = shared.changes.answered(&owner, &uid).await?;
     let answered = answered.ok_or_else(|| unknown(&owner, &uid))?;
     Ok(Json(state(&owner, &uid, &answered)))
@@ -109,11 +111,12 @@ pub(super) async fn read(
 /// `POST /v1/owners/{id}/events/{uid}/alarms`. The same again is answered the same.
 pub(super) async fn post(
     State(shared): State<Shared>,
+    caller: Caller,
     At((owner, uid)): At<(String, String)>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Answering>, Problem> {
-    let (owner, uid) = named(owner, uid)?;
+    let (owner, uid) = named(&caller, owner, uid)?;
     let cure = "send {\"act\": …, \"trigger\": …} as JSON";
     body::expect_type(&headers, &["application/json"], cure)?;
     let bytes = body::Arriving::new(body, &headers, LARGEST, &shared)?
@@ -162,9 +165,9 @@ fn flaw(pointer: &str, detail: String) -> Problem {
     }])
 }
 
-fn named(owner: String, uid: String) -> Result<(OwnerId, String), Problem> {
-    let owner = id::checked("owner", owner)?;
-    Ok((OwnerId(owner), id::checked("UID", uid)?))
+fn named(caller: &Caller, owner: String, uid: String) -> Result<(OwnerId, String), Problem> {
+    let owner = caller.owner(Some(owner))?;
+    Ok((owner, id::checked("UID", uid)?))
 }
 
 fn unknown(owner: &OwnerId, uid: &str) -> Problem {

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::Shared;
 use super::body;
+use super::caller::Caller;
 use super::id;
 use super::problem::Asked;
 use super::problem::At;
@@ -46,7 +47,7 @@ pub(super) struct Of {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfOwner {
-    owner: String,
+    owner: Option<String>,
 }
 
 /// What became of a change.
@@ -173,7 +174,7 @@ pub(super) async fn put(
 ) -> Result<Json<Taken>, Problem> {
     let missing = "`owner` is missing: say whose event it is with ?owner=…";
     let owner = of.owner.ok_or_else(|| Problem::bad_request(missing))?;
-    let at = event_key(source, key, owner)?;
+    let at = event_key(source, key, OwnerId(id::checked("owner", owner)?))?;
     let version = version(of.version)?;
     body::expect_type(
         &headers,
@@ -208,7 +209,7 @@ pub(super) async fn delete(
 ) -> Result<Json<Taken>, Problem> {
     let version = version(of.version)?;
     if let Some(owner) = of.owner {
-        let at = event_key(source, key, owner)?;
+        let at = event_key(source, key, OwnerId(id::checked("owner", owner)?))?;
         let answers = apply(
             &shared,
             vec![Incoming {
@@ -227,11 +228,12 @@ pub(super) async fn delete(
 /// `GET /v1/sources/{source}/events/{key}?owner=…`: as JSON, or the bare iCalendar to whoever accepts `text/calendar`.
 pub(super) async fn read(
     State(shared): State<Shared>,
+    caller: Caller,
     At((source, key)): At<(String, String)>,
     Asked(of): Asked<OfOwner>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let at = event_key(source, key, of.owner)?;
+    let at = event_key(source, key, caller.owner(of.owner)?)?;
     let copy = copy_of(&shared, &at).await?.ok_or_else(|| unknown(&at))?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     if accept.is_some_and(|accept| accept.contains("text/calendar")) {
@@ -254,10 +256,11 @@ pub(super) async fn read(
 /// `GET /v1/sources/{source}/events/{key}/triggers?owner=…`.
 pub(super) async fn triggers(
     State(shared): State<Shared>,
+    caller: Caller,
     At((source, key)): At<(String, String)>,
     Asked(of): Asked<OfOwner>,
 ) -> Result<Json<PlannedAnswer>, Problem> {
-    let at = event_key(source, key, of.owner)?;
+    let at = event_key(source, key, caller.owner(of.owner)?)?;
     let answer = planned(&shared, &at).await?;
     answer.map(Json).ok_or_else(|| unknown(&at))
 }
@@ -309,11 +312,11 @@ pub(super) fn version(version: Option<String>) -> Result<Option<Version>, Proble
     Ok(version.map(Version))
 }
 
-fn event_key(source: String, key: String, owner: String) -> Result<EventKey, Problem> {
+fn event_key(source: String, key: String, owner: OwnerId) -> Result<EventKey, Problem> {
     Ok(EventKey {
         source: id::checked("source", source)?,
         key: id::checked("key", key)?,
-        owner: OwnerId(id::checked("owner", owner)?),
+        owner,
     })
 }
 

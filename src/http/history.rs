@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use super::Shared;
+use super::caller::Caller;
 use super::id;
 use super::page;
 use super::problem::Asked;
@@ -20,7 +21,6 @@ use super::problem::Problem;
 use crate::store::Delivery;
 use crate::store::HistoryQuery;
 use crate::store::OutboxEntry;
-use crate::trigger::OwnerId;
 use crate::trigger::TriggerId;
 
 /// Which history rows.
@@ -158,12 +158,13 @@ impl From<OutboxEntry> for OutboxAnswer {
 /// `GET /v1/history?owner=&event=&outcome=&since=&limit=&cursor=`, newest first.
 pub(super) async fn list(
     State(shared): State<Shared>,
+    caller: Caller,
     Asked(which): Asked<Which>,
 ) -> Result<Json<Page<DeliveryAnswer>>, Problem> {
     let limit = id::rows(which.limit.as_deref())?;
     let outcome = which.outcome.map(|outcome| outcome.parse()).transpose();
     let query = HistoryQuery {
-        owner: owner(which.owner)?,
+        owner: caller.owner_if_any(which.owner)?,
         standalone: false,
         event_uid: which.event,
         outcome: outcome.map_err(Problem::bad_request)?,
@@ -180,10 +181,12 @@ pub(super) async fn list(
 /// `GET /v1/deliveries/{id}`: what became of one trigger.
 pub(super) async fn delivery(
     State(shared): State<Shared>,
+    caller: Caller,
     At(trigger): At<String>,
 ) -> Result<Json<DeliveryAnswer>, Problem> {
     let trigger: TriggerId = trigger.parse().map_err(Problem::bad_request)?;
     let delivery = shared.store.delivery(trigger).await?;
+    let delivery = delivery.filter(|delivery| caller.sees(&delivery.wish.owner));
     let unknown = || {
         Problem::not_found(format!(
             "nothing is recorded of trigger `{trigger}`: it may still be planned"
@@ -195,12 +198,13 @@ pub(super) async fn delivery(
 /// `GET /v1/outbox?owner=&limit=&cursor=`, newest first; a page to whoever prefers HTML.
 pub(super) async fn outbox(
     State(shared): State<Shared>,
+    caller: Caller,
     Asked(kept): Asked<Kept>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let prefers_html = accept.is_some_and(|accept| accept.trim_start().starts_with("text/html"));
-    let (entries, next_cursor) = kept_messages(&shared, kept).await?;
+    let (entries, next_cursor) = kept_messages(&shared, &caller, kept).await?;
     if prefers_html {
         return Ok(page::outbox_page(entries, next_cursor).into_response());
     }
@@ -211,17 +215,14 @@ pub(super) async fn outbox(
 /// A page of the outbox, and the cursor of the next.
 pub(super) async fn kept_messages(
     shared: &Shared,
+    caller: &Caller,
     kept: Kept,
 ) -> Result<(Vec<OutboxEntry>, Option<String>), Problem> {
     let limit = id::rows(kept.limit.as_deref())?;
-    let (owner, after) = (owner(kept.owner)?, id::row_of(kept.cursor.as_deref())?);
+    let owner = caller.owner_if_any(kept.owner)?;
+    let after = id::row_of(kept.cursor.as_deref())?;
     let entries = shared.store.outbox(owner.as_ref(), after, limit + 1).await?;
     Ok(cut(entries, limit, |entry| (entry.handed_over_at, entry.id)))
-}
-
-fn owner(owner: Option<String>) -> Result<Option<OwnerId>, Problem> {
-    let owner = owner.map(|owner| id::checked("owner", owner)).transpose()?;
-    Ok(owner.map(OwnerId))
 }
 
 /// Cuts off the row beyond the page; where there was one, the cursor after the last that stays.

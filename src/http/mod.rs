@@ -6,13 +6,15 @@
 //!
 //! A bearer token protects everything but the probes ([`auth`]), what is reported back ([`reports`]) and what owners answer
 //! ([`answers`]). Without one the API is for this machine alone, and
-//! for programs, not for pages of other sites that a browser on this machine has open.
+//! for programs, not for pages of other sites that a browser on this machine has open. A route is either one of
+//! [`owned_routes`], whose handlers ask the [`caller`] whose things may be seen, or nobody but an administrator gets there.
 
 mod alarms;
 mod answered;
 mod answers;
 mod auth;
 mod body;
+mod caller;
 mod changes;
 mod events;
 mod history;
@@ -40,6 +42,7 @@ use axum::routing::put;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 
+use self::auth::Needs;
 pub use page::where_to_look;
 
 use crate::change::ChangeHandler;
@@ -57,6 +60,7 @@ use crate::post::Seat;
 use crate::ready::Readiness;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
+use crate::store::token::Scope;
 use crate::token::Tokens;
 
 /// How the API is reached.
@@ -64,7 +68,7 @@ use crate::token::Tokens;
 pub struct Config {
     /// Where it listens.
     pub listen: SocketAddr,
-    /// What callers must present; none: whoever is on this machine may call.
+    /// What opens everything, so that callers must present it or another token; none: whoever is on this machine may call.
     pub token: Option<SecretString>,
     /// Where callers from outside reach this service, for the addresses in messages; none: messages name none.
     pub public_url: Option<String>,
@@ -158,7 +162,12 @@ pub async fn serve(
 
 /// All routes.
 pub fn router(api: Api, config: &Config) -> Router {
-    let guard = auth::Guard::new(config.token.clone());
+    let guard = auth::Guard {
+        token: config.token.clone().map(Arc::new),
+        store: Arc::clone(&api.store),
+        clock: Arc::clone(&api.clock),
+        metrics: Arc::clone(&api.metrics),
+    };
     let shared = Shared {
         api,
         limits: config.limits,
@@ -166,12 +175,17 @@ pub fn router(api: Api, config: &Config) -> Router {
         public_url: config.public_url.clone(),
         guard: guard.clone(),
     };
-    let guarded = guarded_routes().layer(middleware::from_fn_with_state(guard, auth::check));
+    let behind = |needs| {
+        let guard = guard.clone();
+        middleware::from_fn_with_state(auth::Gate { guard, needs }, auth::check)
+    };
     Router::new()
         .route("/livez", get(probes::live))
         .route("/readyz", get(probes::ready))
         .route("/metrics", get(probes::metrics))
-        .merge(guarded)
+        .merge(owned_routes().layer(behind(Needs::ByMethod)))
+        .merge(asking_routes().layer(behind(Needs::Always(Scope::Read))))
+        .merge(admin_routes().layer(behind(Needs::Always(Scope::Admin))))
         .merge(reporting_routes())
         .fallback(problem::unknown_path)
         .method_not_allowed_fallback(problem::wrong_method)
@@ -181,34 +195,25 @@ pub fn router(api: Api, config: &Config) -> Router {
         .with_state(shared)
 }
 
-fn guarded_routes() -> Router<Shared> {
-    let event = get(events::read).put(events::put).delete(events::delete);
+/// What belongs to owners: to be read, and to be changed with scope `write`. Each handler asks the caller for the owner.
+fn owned_routes() -> Router<Shared> {
+    let alarm = get(alarms::read).patch(alarms::patch).delete(alarms::cancel);
     Router::new()
         .route("/", get(page::status))
         .route("/outbox", get(page::outbox))
-        .route("/v1/owners/{id}", put(owners::put).get(owners::read))
+        .route("/v1/owners/{id}", get(owners::read))
         .route(
             "/v1/owners/{id}/events/{uid}/alarms",
             get(answered::read).post(answered::post),
         )
-        .route("/v1/sources/{source}/events/{key}", event)
+        .route("/v1/sources/{source}/events/{key}", get(events::read))
         .route(
             "/v1/sources/{source}/events/{key}/triggers",
             get(events::triggers),
         )
-        .route("/v1/sources/{source}/changes", post(changes::post))
-        .route("/v1/cluster", get(members::list))
-        .route("/v1/cluster/{id}", delete(members::remove))
         .route("/v1/history", get(history::list))
         .route("/v1/deliveries/{id}", get(history::delivery))
         .route("/v1/outbox", get(history::outbox))
-        .merge(alarm_routes())
-        .route("/-/reload", post(probes::reload))
-}
-
-fn alarm_routes() -> Router<Shared> {
-    let alarm = get(alarms::read).patch(alarms::patch).delete(alarms::cancel);
-    Router::new()
         .route("/v1/alarms", get(alarms::list).post(alarms::create))
         .route("/v1/alarms/history", get(alarms::history))
         .route("/v1/alarms/failed", get(alarms::failed))
@@ -217,7 +222,23 @@ fn alarm_routes() -> Router<Shared> {
         .route("/v1/alarms/reset", post(alarms::reset))
         .route("/v1/alarms/{id}", alarm)
         .route("/v1/alarms/{id}/{verb}", post(alarms::act))
-        .route("/v1/parse-time", post(alarms::parse_time))
+}
+
+/// What is asked by POST and changes nothing.
+fn asking_routes() -> Router<Shared> {
+    Router::new().route("/v1/parse-time", post(alarms::parse_time))
+}
+
+/// Owners themselves, what sources send, and this service.
+fn admin_routes() -> Router<Shared> {
+    let event = put(events::put).delete(events::delete);
+    Router::new()
+        .route("/v1/owners/{id}", put(owners::put))
+        .route("/v1/sources/{source}/events/{key}", event)
+        .route("/v1/sources/{source}/changes", post(changes::post))
+        .route("/v1/cluster", get(members::list))
+        .route("/v1/cluster/{id}", delete(members::remove))
+        .route("/-/reload", post(probes::reload))
 }
 
 /// They look themselves at who calls.

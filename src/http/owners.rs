@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::Shared;
 use super::body;
+use super::caller::Caller;
 use super::id;
 use super::preferences::DefaultsBody;
 use super::preferences::Flaws;
@@ -158,9 +159,10 @@ pub(super) async fn put(
 /// `GET /v1/owners/{id}`.
 pub(super) async fn read(
     State(shared): State<Shared>,
+    caller: Caller,
     At(id): At<String>,
 ) -> Result<Json<OwnerAnswer>, Problem> {
-    let id = OwnerId(id::checked("owner id", id)?);
+    let id = caller.owner(Some(id))?;
     let owner = shared.store.owner(&id).await?;
     let owner = owner.ok_or_else(|| Problem::not_found(format!("there is no owner `{id}`")))?;
     Ok(Json(answer(owner)))

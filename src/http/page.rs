@@ -19,6 +19,7 @@ use minijinja::Value;
 use minijinja::context;
 
 use super::Shared;
+use super::caller::Caller;
 use super::history;
 use super::history::Kept;
 use super::problem::Asked;
@@ -60,9 +61,10 @@ pub(super) async fn status(State(shared): State<Shared>) -> Response {
 /// `GET /outbox`.
 pub(super) async fn outbox(
     State(shared): State<Shared>,
+    caller: Caller,
     Asked(kept): Asked<Kept>,
 ) -> Result<Response, Problem> {
-    let (entries, next_cursor) = history::kept_messages(&shared, kept).await?;
+    let (entries, next_cursor) = history::kept_messages(&shared, &caller, kept).await?;
     Ok(outbox_page(entries, next_cursor))
 }
 

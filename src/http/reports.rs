@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::Shared;
 use super::body;
+use super::caller::Caller;
 use super::problem::Asked;
 use super::problem::At;
 use super::problem::Problem;
@@ -23,6 +24,7 @@ use crate::channel::receipt::Status;
 use crate::store::Delivery;
 use crate::store::Noted;
 use crate::store::Notice;
+use crate::store::token::Scope;
 use crate::token::Purpose;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Reported;
@@ -94,13 +96,13 @@ async fn end(
     with: With,
     request: Request,
 ) -> Result<Json<Reply>, Problem> {
+    let (parts, body) = request.into_parts();
     let id = if let Some(token) = &with.token {
         opened(shared, id, Purpose::Complete, token)?
     } else {
-        shared.guard.admit(&request)?;
-        id.parse().map_err(|_| nothing_here())?
+        let caller = shared.guard.admit(&parts, Scope::Write).await?;
+        own(shared, &caller, id).await?
     };
-    let (parts, body) = request.into_parts();
     let detail = words(shared, &parts.headers, body).await?;
     let notice = Notice { id, reported, detail };
     record(shared, notice).await?;
@@ -141,6 +143,17 @@ pub(super) async fn receipt(
     let detail = visible(&receipt.detail);
     record(&shared, Notice { id, reported, detail }).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The trigger of this id, if its owner is the caller's. Of one that is not on record yet nobody knows that.
+async fn own(shared: &Shared, caller: &Caller, id: &str) -> Result<TriggerId, Problem> {
+    let id: TriggerId = id.parse().map_err(|_| nothing_here())?;
+    if caller.sees_all() {
+        return Ok(id);
+    }
+    let delivery = shared.store.delivery(id).await?;
+    let is_own = delivery.is_some_and(|delivery| caller.sees(&delivery.wish.owner));
+    is_own.then_some(id).ok_or_else(nothing_here)
 }
 
 /// The trigger that `token` speaks of.

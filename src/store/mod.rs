@@ -30,6 +30,7 @@ mod session;
 mod settling;
 pub mod sqlite;
 mod standalone;
+pub mod token;
 mod value;
 
 pub use addressee::Addressee;
@@ -98,6 +99,7 @@ use std::time::Duration;
 use chrono::DateTime;
 use chrono::Utc;
 
+use crate::store::token::AccessTokens;
 use crate::trigger::AlarmId;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
@@ -107,7 +109,7 @@ use crate::trigger::TriggerId;
 
 /// What we remember.
 #[async_trait::async_trait]
-pub trait Store: Send + Sync + std::fmt::Debug {
+pub trait Store: AccessTokens + Send + Sync + std::fmt::Debug {
     /// The clock by which claims are judged.
     async fn now(&self) -> Result<DateTime<Utc>, StoreError>;
 

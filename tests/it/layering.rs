@@ -56,7 +56,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         ],
         "cli" => &[
             "calendar", "trigger", "store", "channel", "delivery", "clock", "config", "logging", "preview",
-            "service",
+            "service", "token",
         ],
         "main" => &["cli"],
         // They assemble the parts, or only name them.

@@ -55,6 +55,7 @@ mod rescue;
 mod server_plans;
 mod settle;
 mod standalone;
+mod tokens;
 mod versions;
 
 use std::collections::HashMap;

@@ -23,7 +23,7 @@ use crate::store::AlarmTerms;
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     /// Whose it is.
-    pub(super) owner: String,
+    pub(super) owner: Option<String>,
     /// `once` or `cron`; goes without saying.
     kind: Option<String>,
     /// An instant: RFC 3339, or a local time in `timezone`.

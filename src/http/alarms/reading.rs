@@ -24,6 +24,7 @@ use crate::http::alarms::etag;
 use crate::http::alarms::named;
 use crate::http::alarms::owner_of;
 use crate::http::alarms::unknown;
+use crate::http::caller::Caller;
 use crate::http::history::Page;
 use crate::http::history::cut;
 use crate::http::id;
@@ -37,7 +38,6 @@ use crate::store::AlarmStatus;
 use crate::store::Delivery;
 use crate::store::HistoryQuery;
 use crate::trigger::AlarmId;
-use crate::trigger::OwnerId;
 use crate::trigger::State as TriggerState;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
@@ -46,7 +46,7 @@ use crate::trigger::outcome::Outcome;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct Which {
-    owner: String,
+    owner: Option<String>,
     status: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
@@ -56,7 +56,7 @@ pub(in crate::http) struct Which {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct Counted {
-    owner: String,
+    owner: Option<String>,
     status: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub(in crate::http) struct Counted {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct Firings {
-    owner: String,
+    owner: Option<String>,
     /// Of one alarm.
     alarm: Option<String>,
     /// Their outcome.
@@ -217,12 +217,13 @@ fn result(delivery: &Delivery) -> Option<String> {
 /// `GET /v1/alarms?owner=&status=&limit=&cursor=`, newest first.
 pub(in crate::http) async fn list(
     State(shared): State<Shared>,
+    caller: Caller,
     Asked(which): Asked<Which>,
 ) -> Result<Json<Page<AlarmAnswer>>, Problem> {
     let limit = id::rows(which.limit.as_deref())?;
     let after = id::row_of(which.cursor.as_deref())?;
     let query = AlarmQuery {
-        owner: owner(which.owner)?,
+        owner: caller.owner(which.owner)?,
         status: status(which.status.as_deref())?,
         after: after.map(|(at, id)| (at, AlarmId(id.to_string()))),
         limit: limit + 1,
@@ -238,10 +239,11 @@ pub(in crate::http) async fn list(
 /// `GET /v1/alarms/{id}?owner=…`.
 pub(in crate::http) async fn read(
     State(shared): State<Shared>,
+    caller: Caller,
     At(alarm): At<String>,
     Asked(of): Asked<OfOwner>,
 ) -> Result<Response, Problem> {
-    let at = named(&alarm, of)?;
+    let at = named(&caller, &alarm, of)?;
     let alarm = shared.store.alarm(&at.owner, &at.id).await?;
     let alarm = alarm.ok_or_else(|| unknown(&at))?;
     let group = shared.store.group(&at.owner, &at.id.as_event_uid()).await?;
@@ -263,23 +265,26 @@ pub(in crate::http) async fn read(
 /// `GET /v1/alarms/history?owner=&alarm=&status=&since=&limit=&cursor=`, newest first.
 pub(in crate::http) async fn history(
     State(shared): State<Shared>,
+    caller: Caller,
     Asked(which): Asked<Firings>,
 ) -> Result<Json<Page<FiringAnswer>>, Problem> {
     let outcome = which.status.as_deref().map(str::parse).transpose();
     let outcome = outcome.map_err(Problem::bad_request)?;
-    firings(&shared, which, outcome).await
+    firings(&shared, &caller, which, outcome).await
 }
 
 /// `GET /v1/alarms/failed?owner=&alarm=&since=&limit=&cursor=`: firings that failed, newest first.
 pub(in crate::http) async fn failed(
     State(shared): State<Shared>,
+    caller: Caller,
     Asked(which): Asked<Firings>,
 ) -> Result<Json<Page<FiringAnswer>>, Problem> {
-    firings(&shared, which, Some(Outcome::Failed)).await
+    firings(&shared, &caller, which, Some(Outcome::Failed)).await
 }
 
 async fn firings(
     shared: &Shared,
+    caller: &Caller,
     which: Firings,
     outcome: Option<Outcome>,
 ) -> Result<Json<Page<FiringAnswer>>, Problem> {
@@ -287,7 +292,7 @@ async fn firings(
     let alarm = which.alarm.as_deref().map(str::parse::<AlarmId>).transpose();
     let alarm = alarm.map_err(Problem::bad_request)?;
     let query = HistoryQuery {
-        owner: Some(owner(which.owner)?),
+        owner: Some(caller.owner(which.owner)?),
         standalone: true,
         event_uid: alarm.map(|alarm| alarm.as_event_uid()),
         outcome,
@@ -304,9 +309,10 @@ async fn firings(
 /// `GET /v1/alarms/stats?owner=…`: from counters that are kept, whatever there is.
 pub(in crate::http) async fn stats(
     State(shared): State<Shared>,
+    caller: Caller,
     Asked(of): Asked<OfOwner>,
 ) -> Result<Json<Stats>, Problem> {
-    let owner = owner_of(&shared, of.owner).await?.id;
+    let owner = owner_of(&shared, caller.owner(of.owner)?).await?.id;
     let counts = shared.store.alarm_counts(&owner).await?;
     let mut by_channel: BTreeMap<&'static str, Vec<&AlarmCount>> = BTreeMap::new();
     for count in &counts {
@@ -326,9 +332,10 @@ pub(in crate::http) async fn stats(
 /// `GET /v1/alarms/count?owner=&status=`.
 pub(in crate::http) async fn count(
     State(shared): State<Shared>,
+    caller: Caller,
     Asked(which): Asked<Counted>,
 ) -> Result<Json<Count>, Problem> {
-    let owner = owner(which.owner)?;
+    let owner = caller.owner(which.owner)?;
     let name = status(which.status.as_deref())?.map_or("total", AlarmStatus::as_str);
     let counts = shared.store.alarm_counts(&owner).await?;
     let counts = counts.iter().filter(|it| !it.of_firings && it.name == name);
@@ -389,10 +396,6 @@ fn numbers<'a>(counts: impl IntoIterator<Item = &'a AlarmCount>) -> Numbers {
     numbers.firings.retain(|_, amount| *amount != 0);
     numbers.average_duration_ms = (durations > 0).then(|| duration / durations);
     numbers
-}
-
-fn owner(owner: String) -> Result<OwnerId, Problem> {
-    Ok(OwnerId(id::checked("owner", owner)?))
 }
 
 fn status(status: Option<&str>) -> Result<Option<AlarmStatus>, Problem> {

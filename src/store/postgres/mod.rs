@@ -36,6 +36,7 @@ mod rescue;
 mod sessions;
 mod settle;
 mod split;
+mod tokens;
 mod upkeep;
 
 use std::collections::BTreeMap;

@@ -30,6 +30,9 @@ macro_rules! columns {
         "s.owner, s.id, s.channel, s.status, s.paused, s.fire_at, s.key, s.request_key, s.request_hash,
              s.created_at, s.updated_at, s.last_fired_at, s.last_error, s.failure_count, s.terms, s.payload"
     };
+    (access_token) => {
+        "k.name, k.scope, k.owner, k.created_at, k.expires_at, k.last_used_at"
+    };
     (outbox) => {
         "m.id, m.owner, m.handed_over_at, m.recipient, m.subject, m.text, m.raw"
     };

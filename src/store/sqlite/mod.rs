@@ -26,12 +26,12 @@ mod reports;
 mod rescue;
 mod sessions;
 mod settle;
+mod tokens;
 mod upkeep;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +40,6 @@ use chrono::Utc;
 use sqlx::Sqlite;
 use sqlx::SqlitePool;
 use sqlx::Transaction;
-use sqlx::sqlite::SqlitePoolOptions;
 
 use crate::clock::Clock;
 use crate::store::AlarmAt;
@@ -103,40 +102,11 @@ pub struct SqliteStore {
     writer: SqlitePool,
     reader: SqlitePool,
     clock: Arc<dyn Clock>,
-    /// Held as long as the store is open.
-    _lock: File,
+    /// Held as long as the store is open; none where another process may hold it meanwhile.
+    _lock: Option<File>,
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`, creates it if it is not there, and brings its schema up to date.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::InUse`] while another process holds it, [`StoreError::NewerSchema`] if a newer version wrote it.
-    pub async fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, StoreError> {
-        let lock = lock::take(path)?;
-        let connect = open::connection(path, &options).create_if_missing(true);
-        open::migrate(&connect)
-            .await
-            .map_err(|error| open::about(path, error))?;
-        let pool = |connections: u32| {
-            SqlitePoolOptions::new()
-                .max_connections(connections.max(1))
-                .acquire_timeout(options.busy_timeout)
-                .test_before_acquire(false)
-                .idle_timeout(None)
-                .max_lifetime(None)
-        };
-        Ok(Self {
-            writer: pool(1).connect_with(connect.clone()).await?,
-            reader: pool(options.readers)
-                .connect_with(connect.read_only(true))
-                .await?,
-            clock,
-            _lock: lock,
-        })
-    }
-
     async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
         Ok(self.writer.begin_with("BEGIN IMMEDIATE").await?)
     }

@@ -1,6 +1,8 @@
 //! Opening: how we connect, and bringing the schema up to date.
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Connection;
@@ -9,9 +11,13 @@ use sqlx::migrate::MigrateError;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::sqlite::SqliteJournalMode;
+use sqlx::sqlite::SqlitePoolOptions;
 use sqlx::sqlite::SqliteSynchronous;
 
+use crate::clock::Clock;
 use crate::store::StoreError;
+use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::lock;
 
 /// How the store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +34,62 @@ impl Default for Options {
             busy_timeout: Duration::from_secs(10),
             readers: 4,
         }
+    }
+}
+
+impl SqliteStore {
+    /// Opens the store at `path`, creates it if it is not there, and brings its schema up to date.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::InUse`] while another process holds it, [`StoreError::NewerSchema`] if a newer version wrote it.
+    pub async fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, StoreError> {
+        let lock = lock::take(path)?;
+        let connect = connection(path, &options).create_if_missing(true);
+        migrate(&connect).await.map_err(|error| about(path, error))?;
+        Self::connected(connect, clock, &options, Some(lock)).await
+    }
+
+    /// Opens the store at `path` beside the process that may hold it. Whoever does so must claim nothing. A store that
+    /// is not there or has an older schema is opened as by [`SqliteStore::open`].
+    ///
+    /// # Errors
+    ///
+    /// As of [`SqliteStore::open`]; [`StoreError::InUse`] only where the schema is not that of this version.
+    pub async fn open_beside(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> Result<Self, StoreError> {
+        let found = schema_version(path).await.map_err(|error| about(path, error))?;
+        if found != Some(known_schema_version()) {
+            return Self::open(path, clock, options).await;
+        }
+        Self::connected(connection(path, &options), clock, &options, None).await
+    }
+
+    async fn connected(
+        connect: SqliteConnectOptions,
+        clock: Arc<dyn Clock>,
+        options: &Options,
+        lock: Option<File>,
+    ) -> Result<Self, StoreError> {
+        let pool = |connections: u32| {
+            SqlitePoolOptions::new()
+                .max_connections(connections.max(1))
+                .acquire_timeout(options.busy_timeout)
+                .test_before_acquire(false)
+                .idle_timeout(None)
+                .max_lifetime(None)
+        };
+        Ok(Self {
+            writer: pool(1).connect_with(connect.clone()).await?,
+            reader: pool(options.readers)
+                .connect_with(connect.read_only(true))
+                .await?,
+            clock,
+            _lock: lock,
+        })
     }
 }
 

@@ -87,6 +87,9 @@ async fn people(store: &dyn Store, session: SessionId) {
     assert_eq!(store.owner(&ada()).await.expect("it is read"), Some(owner("ada")));
     assert!(store.owners_to_plan(10).await.expect("a list").is_empty());
     assert!(store.beat(session, Report::default()).await.expect("it lives"));
+    let found = store.access_token(&[7; 32]).await;
+    assert_eq!(found.expect("it is read"), None);
+    assert!(store.access_tokens().await.expect("a list").is_empty());
     let living = store.living(Duration::from_secs(5)).await;
     assert!(!living.expect("a list").is_empty());
 }
