@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::CommandFactory;
 use clap::Parser;
 use clap::Subcommand;
 
@@ -82,6 +83,12 @@ enum Command {
     /// Make, list and revoke the tokens by which programs are let in; works on the store, also while nodes run
     Tokens(tokens::Arguments),
 
+    /// Print the script by which a shell completes these commands, as in `source <(carillon completions bash)`
+    Completions {
+        /// For bash, zsh, fish …
+        shell: clap_complete::Shell,
+    },
+
     /// Show what fires, when and for whom, and what does not and why; needs neither a server nor a configuration
     Preview(preview::Arguments),
 
@@ -101,6 +108,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Cluster(arguments) => with_settings(cli, |_, settings| cluster::run(arguments, &settings)),
         Command::Alarms(arguments) => with_settings(cli, |_, settings| alarms::run(arguments, &settings)),
         Command::Tokens(arguments) => with_settings(cli, |_, settings| tokens::run(arguments, &settings)),
+        Command::Completions { shell } => completions(*shell),
         Command::Preview(arguments) => match &cli.config {
             Some(_) => with_settings(cli, |_, settings| Ok(preview::run(arguments, Some(&settings)))),
             None => preview::run(arguments, None),
@@ -108,6 +116,12 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::ParseTime(arguments) => parse_time::run(arguments),
         Command::Cron(arguments) => cron::run(arguments),
     }
+}
+
+fn completions(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "carillon", &mut script);
+    instants::print(&String::from_utf8_lossy(&script))
 }
 
 fn load(cli: &Cli) -> Result<Settings, Complaints> {
@@ -170,8 +184,6 @@ async fn bring_up_to_date(settings: &Settings) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@
 //! and answered as JSON; every error is a problem (RFC 9457). Nothing is decided here, so a crash in the middle of a
 //! request loses only the answer: the caller repeats it and is told `unchanged`.
 //!
-//! A bearer token protects everything but the probes ([`auth`]), what is reported back ([`reports`]) and what owners answer
+//! A bearer token protects everything but the probes and the [`document`] ([`auth`]), what is reported back ([`reports`]) and what owners answer
 //! ([`answers`]). Without one the API is for this machine alone, and
 //! for programs, not for pages of other sites that a browser on this machine has open. A route is either one of
 //! [`owned_routes`], whose handlers ask the [`caller`] whose things may be seen, or nobody but an administrator gets there.
@@ -16,6 +16,7 @@ mod auth;
 mod body;
 mod caller;
 mod changes;
+mod document;
 mod events;
 mod history;
 mod id;
@@ -183,6 +184,8 @@ pub fn router(api: Api, config: &Config) -> Router {
         .route("/livez", get(probes::live))
         .route("/readyz", get(probes::ready))
         .route("/metrics", get(probes::metrics))
+        .route("/openapi.json", get(document::document))
+        .route("/docs", get(document::docs))
         .merge(owned_routes().layer(behind(Needs::ByMethod)))
         .merge(asking_routes().layer(behind(Needs::Always(Scope::Read))))
         .merge(admin_routes().layer(behind(Needs::Always(Scope::Admin))))

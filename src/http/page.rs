@@ -93,7 +93,7 @@ fn shown(entry: OutboxEntry) -> Value {
     }
 }
 
-fn render(name: &'static str, source: &'static str, values: &Value) -> Response {
+pub(super) fn render(name: &'static str, source: &'static str, values: &Value) -> Response {
     let mut templates = Environment::new();
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
     let rendered = templates

@@ -172,10 +172,7 @@ impl IntoResponse for Problem {
 
 /// Answers a path that no route has.
 pub(super) async fn unknown_path(uri: Uri) -> Problem {
-    Problem::not_found(format!(
-        "there is nothing at `{}`: the API is under /v1",
-        uri.path()
-    ))
+    Problem::not_found(format!("there is nothing at `{}`: see /docs", uri.path()))
 }
 
 /// Answers a method that the route does not have; the `Allow` header names those it has.

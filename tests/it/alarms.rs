@@ -60,7 +60,7 @@ macro_rules! stories {
 use stories;
 
 /// A node that calls this machine, asks for reports and tries again soon.
-async fn start(home: Home) -> Node {
+pub async fn start(home: Home) -> Node {
     let secrets = home.folder().join("secrets");
     std::fs::write(&secrets, SECRET).expect("the folder is ours");
     let public = format!("http://127.0.0.1:{}", home.port);

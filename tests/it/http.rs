@@ -1,7 +1,9 @@
 //! The API, called without a socket: real routes on a real store, in a time that the test moves.
 
+mod access;
 mod answers;
 mod changes;
+mod document;
 mod ending;
 mod events;
 mod guard;

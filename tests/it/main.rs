@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod access;
 mod alarms;
 mod answers;
 mod article;
@@ -27,6 +28,7 @@ mod limits;
 mod mail;
 mod model;
 mod nodes;
+mod openapi;
 mod operating;
 mod people;
 mod preview;

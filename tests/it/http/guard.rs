@@ -27,7 +27,7 @@ const GUARDED: [(&str, &str); 14] = [
     ("HEAD", "/v1/history"),
 ];
 
-async fn with_token() -> (Edge, tempfile::TempDir) {
+pub async fn with_token() -> (Edge, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     std::fs::write(&path, "t0ken\n").unwrap();
