@@ -175,7 +175,7 @@ impl Operation<'_> {
         let Some(media) = content.get(essence) else {
             return vec![format!("{status} is no `{essence}`: {body}")];
         };
-        if !essence.ends_with("json") {
+        if !matches!(essence, "application/json" | "application/problem+json") {
             return Vec::new();
         }
         match serde_json::from_str(body) {
