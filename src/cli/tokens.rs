@@ -36,7 +36,7 @@ use crate::trigger::OwnerId;
 const LONGEST_NAME: usize = 100;
 
 /// How long a token that expires may be good: ten years.
-const LONGEST_LIFE: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
+const LONGEST_LIFE: Duration = Duration::from_hours(24 * 3_650);
 
 /// What `tokens` takes.
 #[derive(Debug, Args)]

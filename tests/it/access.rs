@@ -280,7 +280,10 @@ async fn every_example_is_taken_and_answered_as_documented() {
         .post("/v1/alarms", "application/json", alarm.to_string())
         .await
         .ok();
-    for operation in scene.document.operations() {
+    let mut operations = scene.document.operations();
+    // What is deleted at a version of its source does not come back at the same.
+    operations.sort_by_key(|operation| operation.method == "DELETE");
+    for operation in operations {
         let name = operation.name();
         let values = scene.prepare(&operation).await;
         let (status, kind, body) = scene.ask(&operation, &values).await;

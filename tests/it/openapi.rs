@@ -97,7 +97,9 @@ fn close(schema: &mut Value) {
             if fields.contains_key("properties") && !fields.contains_key("additionalProperties") {
                 fields.insert("additionalProperties".to_owned(), Value::Bool(false));
             }
-            fields.values_mut().for_each(close);
+            // What is one of several says no more than which.
+            let inner = fields.iter_mut().filter(|(name, _)| *name != "oneOf");
+            inner.for_each(|(_, value)| close(value));
         }
         Value::Array(items) => items.iter_mut().for_each(close),
         _ => {}

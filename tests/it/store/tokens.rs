@@ -116,14 +116,27 @@ async fn a_use_is_noted_once_a_minute(base: &Base) {
 
 async fn tokens_are_bounded(base: &Base) {
     let stage = Stage::on(base).await;
-    for number in 0..MOST_TOKENS {
-        assert_eq!(
-            issue(&stage, &token(number, &number.to_string())).await,
-            Issued::Done
-        );
-    }
-    let one_more = token(MOST_TOKENS, "one more");
+    let (numbers, hash, now) = match base {
+        Base::Sqlite => {
+            let numbers = "WITH RECURSIVE s (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM s WHERE n < 999)";
+            (numbers, "randomblob(32)", "0")
+        }
+        Base::Postgres(_) => (
+            "WITH s (n) AS (SELECT generate_series(1, 999))",
+            "decode(md5('t' || n), 'hex')",
+            "now()",
+        ),
+    };
+    let many = format!(
+        "{numbers} INSERT INTO access_token (hash, name, scope, created_at)
+         SELECT {hash}, 't' || n, 'read', {now} FROM s"
+    );
+    stage.damage(&many).await;
+    assert_eq!(issue(&stage, &token(1, "the last")).await, Issued::Done);
+    let there = stage.store.access_tokens().await.expect("a list");
+    assert_eq!(u32::try_from(there.len()), Ok(MOST_TOKENS));
+    let one_more = token(2, "one more");
     assert_eq!(issue(&stage, &one_more).await, Issued::TooMany);
-    assert!(stage.store.revoke_token("7").await.expect("an answer"));
+    assert!(stage.store.revoke_token("t7").await.expect("an answer"));
     assert_eq!(issue(&stage, &one_more).await, Issued::Done);
 }
