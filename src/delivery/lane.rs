@@ -354,14 +354,16 @@ impl Lane {
                 tracing::error!(trigger.id = %candidate.trigger.id, %error, "no message could be made");
             }
         }
-        let Some((lead, message)) = told.message else {
+        let Some((lead, mut message)) = told.message else {
             let unreadable = told.flaws.iter().flatten();
             return unreadable.map(|error| settle::unreadable(error)).collect();
         };
         let lead = &candidates[lead];
         let rendered = clock.elapsed();
-        let deadline = notice::deadline_for(lead, grant.deadline, rendered);
-        let report = self.channel.send(&message, deadline).await;
+        // A call that may take as long as the whole attempt would never have all of its time.
+        let most = self.shared.config.borrow().delivery.send_within / 2;
+        message.within = message.within.map(|within| within.min(most));
+        let report = self.channel.send(&message, grant.deadline).await;
         learn::from(&self.shared, self.kind, lead, &report).await;
         let provider = self.channel.name();
         metrics.took(self.kind, provider, Stage::Render, rendered.saturating_sub(began));
