@@ -3,6 +3,7 @@
 
 pub mod breaker;
 pub mod email;
+pub mod http;
 pub mod outbox;
 pub mod receipt;
 pub mod sms;

@@ -151,7 +151,7 @@ impl WebhookChannel {
         let at = (target.url, target.scheme);
         let result = self.caller.post(at, headers, document, limit).await;
         visit.end(answer::is_down(&result));
-        answer::report(result, self.config.ack_timeout, self.clock.now())
+        answer::report(result, self.config.ack_timeout)
     }
 
     fn headers(&self, secrets: &Secrets, id: &str, document: &str) -> HeaderMap {
