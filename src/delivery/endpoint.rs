@@ -19,7 +19,7 @@ pub fn news(
     now: DateTime<Utc>,
 ) -> Option<WebhookNews<'static>> {
     match report {
-        Report::Gone { .. } => Some(WebhookNews::Disabled("it answered 410: it is gone for good")),
+        Report::Gone { .. } => Some(WebhookNews::Gone("it answered 410: it is gone for good")),
         Report::Accepted { .. } | Report::Again { .. } => {
             known.failing_since.is_some().then_some(WebhookNews::Works)
         }
@@ -30,7 +30,10 @@ pub fn news(
                 return Some(WebhookNews::Fails);
             };
             let most = TimeDelta::from_std(disable_after).unwrap_or(TimeDelta::MAX);
-            (now - since >= most).then_some(WebhookNews::Disabled("no call of it succeeded for too long"))
+            (now - since >= most).then_some(WebhookNews::Disabled(
+                since,
+                "no call of it succeeded for too long",
+            ))
         }
     }
 }
@@ -83,7 +86,7 @@ mod tests {
         ] {
             let news = news(report, &known(since), day, now);
             assert_eq!(
-                matches!(news, Some(WebhookNews::Disabled(_))),
+                matches!(news, Some(WebhookNews::Gone(_) | WebhookNews::Disabled(..))),
                 disabled,
                 "{report:?} {since:?}"
             );

@@ -59,7 +59,7 @@ async fn of_webhook(shared: &Shared, candidate: &Candidate, report: &Report) {
     };
     let owner = &candidate.owner.id;
     match shared.store.webhook_news(owner, &webhook.url, news).await {
-        Ok(true) if matches!(news, WebhookNews::Disabled(_)) => {
+        Ok(true) if matches!(news, WebhookNews::Gone(_) | WebhookNews::Disabled(..)) => {
             shared.metrics.endpoint_disabled();
             tracing::warn!(
                 owner = owner.stand_in(),

@@ -249,10 +249,21 @@ async fn what_is_learnt_of_a_webhook_is_noted_once_and_forgotten_with_it(base: &
     assert!(news(url, WebhookNews::Works).await);
     assert_eq!(known().await, Webhook::at(url.to_owned()));
 
-    assert!(!news("https://example.org/old", WebhookNews::Disabled("gone")).await);
-    assert!(news(url, WebhookNews::Fails).await && news(url, WebhookNews::Disabled("gone")).await);
-    assert!(!news(url, WebhookNews::Disabled("again")).await);
-    assert_eq!(known().await.disabled.as_deref(), Some("gone"));
+    let old = "https://example.org/old";
+    assert!(!news(old, WebhookNews::Gone("gone")).await);
+    let first = minute(0);
+    assert!(news(url, WebhookNews::Fails).await);
+    stage.pass(1);
+    // It worked meanwhile, as another node knows, and fails anew.
+    assert!(news(url, WebhookNews::Works).await);
+    assert!(!news(url, WebhookNews::Disabled(first, "long")).await);
+    assert!(news(url, WebhookNews::Fails).await);
+    assert!(!news(url, WebhookNews::Disabled(first, "long")).await);
+    assert_eq!(known().await.disabled, None);
+    let since = known().await.failing_since.expect("it fails");
+    assert!(news(url, WebhookNews::Disabled(since, "long")).await);
+    assert!(!news(url, WebhookNews::Gone("again")).await);
+    assert_eq!(known().await.disabled.as_deref(), Some("long"));
 
     stage.store.put_owner(&ada).await.expect("it is written");
     assert_eq!(known().await, Webhook::at(url.to_owned()));
