@@ -8,6 +8,12 @@ use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::channel::Report;
+use crate::store::AlarmAt;
+use crate::store::AlarmEdit;
+use crate::store::AlarmEditor;
+use crate::store::Edit;
+use crate::store::Group;
+use crate::store::Standalone;
 use crate::store::Webhook;
 use crate::store::WebhookNews;
 
@@ -35,6 +41,32 @@ pub fn news(
                 "no call of it succeeded for too long",
             ))
         }
+    }
+}
+
+/// Pauses a series whose own target is gone, as whoever asked for it would: with another target it is resumed.
+#[derive(Debug)]
+pub struct Parting<'a> {
+    /// What it called.
+    pub target: &'a str,
+}
+
+impl AlarmEditor for Parting<'_> {
+    fn edit(&self, _: &AlarmAt, stored: Option<&Standalone>, group: &Group, _: DateTime<Utc>) -> AlarmEdit {
+        let concerned =
+            |alarm: &&Standalone| alarm.is_live() && alarm.terms.target.as_deref() == Some(self.target);
+        let Some(alarm) = stored.filter(concerned) else {
+            return AlarmEdit::Leave;
+        };
+        let alarm = Standalone {
+            paused: true,
+            ..alarm.clone()
+        };
+        let edit = Edit {
+            withdraw: group.triggers.iter().map(|trigger| trigger.id).collect(),
+            ..Edit::default()
+        };
+        AlarmEdit::Put(Box::new(alarm), edit)
     }
 }
 

@@ -28,6 +28,7 @@ super::stories!(
     nobody_there_costs_an_attempt_where_the_alarm_counts_them,
     alarms_that_wait_for_each_other_have_their_whole_time,
     a_target_that_hangs_for_one_owner_keeps_nobody_else_waiting,
+    a_series_whose_target_is_gone_is_paused_until_it_has_another,
 );
 
 fn instant(value: &Value) -> DateTime<Utc> {
@@ -325,6 +326,30 @@ async fn a_target_that_hangs_for_one_owner_keeps_nobody_else_waiting(program: Pr
     let call = hook.until(9).await.remove(8);
 
     assert_eq!(call.json()["owner"], neighbour.owner);
+}
+
+async fn a_series_whose_target_is_gone_is_paused_until_it_has_another(program: Program) {
+    let hook = Hook::start([Conduct::status(410)]).await;
+    let series = json!({ "kind": "cron", "cron": "@every 1h", "channel": "webhook", "target": hook.url() });
+    let id = program.create(series).await;
+    program.act(&id, "run").await.ok();
+
+    program.firing(&id, "failed").await;
+
+    let alarm = program.alarm(&id).await;
+    assert_eq!(
+        (&alarm["status"], &alarm["paused"]),
+        (&json!("active"), &json!(true))
+    );
+    assert!(
+        alarm["last_error"].as_str().is_some_and(|it| it.contains("410")),
+        "{alarm}"
+    );
+    let other = Hook::start([]).await;
+    program.patch(&id, json!({ "target": other.url() })).await.ok();
+    let resumed = program.act(&id, "resume").await.ok();
+    assert_eq!(resumed.get("paused"), None, "{resumed}");
+    assert!(resumed["next_fire_at"].is_string(), "{resumed}");
 }
 
 /// Killed between the commit and the instant, and started again.
