@@ -55,6 +55,7 @@ use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
+use crate::trigger::outcome::Outcome;
 use crate::trigger::series::Lateness;
 
 /// Claims of one fire-check at the most.
@@ -264,6 +265,7 @@ impl Lane {
         }
         for (trigger, outcome, reason) in &checked.concluded {
             self.shared.metrics.concluded(self.kind, *outcome, *reason);
+            self.shared.metrics.missed(u64::from(*outcome == Outcome::Missed));
             tracing::info!(
                 trigger.id = %trigger.id,
                 event.uid = %trigger.wish.event_uid,
