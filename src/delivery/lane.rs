@@ -19,12 +19,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::channel::Channel;
 use crate::channel::Deadline;
-use crate::channel::Report;
 use crate::channel::breaker::Openness;
 use crate::clock::Clock;
 use crate::delivery::ChannelConfig;
 use crate::delivery::Config;
-use crate::delivery::OnDoubt;
 use crate::delivery::arm::Armed;
 use crate::delivery::digest;
 use crate::delivery::domains::Domains;
@@ -40,7 +38,6 @@ use crate::delivery::settler::Finished;
 use crate::delivery::throughput::Throughput;
 use crate::metrics::ClaimResult;
 use crate::metrics::ConnectionState;
-use crate::metrics::DoubtDecision;
 use crate::metrics::Metrics;
 use crate::metrics::Stage;
 use crate::ready::Readiness;
@@ -376,9 +373,6 @@ impl Lane {
             clock.elapsed().saturating_sub(rendered),
         );
         metrics.attempted(self.kind, provider, &report);
-        if matches!(report, Report::InDoubt { .. }) {
-            metrics.doubted(doubt_decision(config), candidates.len() as u64);
-        }
         let report = notice::report_for(lead, report);
         let now = clock.now();
         let mut ends: Vec<_> = candidates
@@ -396,12 +390,5 @@ impl Lane {
         digest::agree(&mut ends, lead.trigger.id);
         let ends = ends.into_iter().map(|(_, end)| end);
         ends.map(|end| notice::end_for(lead, config, end)).collect()
-    }
-}
-
-const fn doubt_decision(config: &ChannelConfig) -> DoubtDecision {
-    match config.on_doubt {
-        OnDoubt::Retry => DoubtDecision::Retry,
-        OnDoubt::Fail => DoubtDecision::Record,
     }
 }

@@ -29,6 +29,7 @@ super::stories!(
     alarms_that_wait_for_each_other_have_their_whole_time,
     a_target_that_hangs_for_one_owner_keeps_nobody_else_waiting,
     a_series_whose_target_is_gone_is_paused_until_it_has_another,
+    an_alarm_that_nobody_answers_tells_of_all_its_attempts,
 );
 
 fn instant(value: &Value) -> DateTime<Utc> {
@@ -350,6 +351,35 @@ async fn a_series_whose_target_is_gone_is_paused_until_it_has_another(program: P
     let resumed = program.act(&id, "resume").await.ok();
     assert_eq!(resumed.get("paused"), None, "{resumed}");
     assert!(resumed["next_fire_at"].is_string(), "{resumed}");
+}
+
+async fn an_alarm_that_nobody_answers_tells_of_all_its_attempts(program: Program) {
+    let hook = Hook::start(std::iter::repeat_n(Conduct::HangUp, 3)).await;
+    let mut body = calling(&hook, "100ms");
+    body["max_retries"] = json!(2);
+    body["backoff_ms"] = json!(100);
+    let id = program.create(body).await;
+
+    let firing = crate::harness::eventually("its attempts are used up", async || {
+        let firing = program.firing(&id, "in_doubt").await;
+        (firing["attempts"] == 3).then_some(firing)
+    });
+
+    assert_eq!(firing.await["reason"], "exhausted");
+    assert_eq!(hook.calls().len(), 3);
+    let metrics = program
+        .node
+        .get("/metrics")
+        .await
+        .body
+        .as_str()
+        .expect("text")
+        .to_owned();
+    assert!(metrics.contains("carillon_in_doubt_total{decision"), "{metrics}");
+    assert!(
+        !metrics.contains(r#"carillon_in_doubt_total{decision="record"} 0"#),
+        "{metrics}"
+    );
 }
 
 /// Killed between the commit and the instant, and started again.
