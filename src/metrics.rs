@@ -121,7 +121,7 @@ metrics! {
     config_hash: Gauge = "config_hash" [] &[];
     /// The version of this build and of its time zone data; always 1.
     build_info: GaugeVec = "build_info" ["version", "tzdata"] &[];
-    /// Firings stepped over while nobody was there to send them.
+    /// Firings that were stepped over, or dropped, since nobody was there to send them.
     missed: IntCounter = "missed_total" [] &[];
     /// How often a trigger had to wait since its owner got as many messages as the limit of the channel allows.
     deferred: IntCounterVec = "deferred_total" ["channel"] &[];

@@ -95,9 +95,11 @@ async fn through_the_channel(endpoints: usize) {
                 let message = Message {
                     id: format!("{number:032x}"),
                     thread: String::new(),
+                    owner: 7,
                     to: url.clone(),
                     content: Content::Json(document()),
                     language: "en".to_owned(),
+                    within: None,
                 };
                 let deadline = Deadline(SystemClock.elapsed() + Duration::from_mins(1));
                 let report = channel.send(&message, deadline).await;

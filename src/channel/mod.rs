@@ -3,6 +3,7 @@
 
 pub mod breaker;
 pub mod email;
+pub mod http;
 pub mod outbox;
 pub mod receipt;
 pub mod sms;
@@ -20,12 +21,16 @@ pub struct Message {
     pub id: String,
     /// Name of the synthetic thread of the event, the same for all its reminders (no `@`).
     pub thread: String,
+    /// A number that stands for its owner: what one owner is sent never waits for another's, where a channel can help it.
+    pub owner: u64,
     /// Where it goes: an address, number or URL.
     pub to: String,
     /// What it says, in the form that the channel takes.
     pub content: Content,
     /// BCP 47 tag of the text.
     pub language: String,
+    /// How long one call may take, from its beginning; none: as long as the channel has it.
+    pub within: Option<Duration>,
 }
 
 /// What a message says.

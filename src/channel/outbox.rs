@@ -79,6 +79,7 @@ mod tests {
         Message {
             id: "1".repeat(32),
             thread: "2".repeat(32),
+            owner: 7,
             to: to.to_owned(),
             content: Content::Letter {
                 subject: "Reminder: Stand-up".to_owned(),
@@ -86,6 +87,7 @@ mod tests {
                 html: "<p>Starts now</p>\n".to_owned(),
             },
             language: "en".to_owned(),
+            within: None,
         }
     }
 

@@ -33,6 +33,7 @@ use crate::token::Callbacks;
 
 use self::call::Caller;
 use self::endpoints::Endpoints;
+use self::endpoints::Place;
 use self::endpoints::Refusal;
 pub use self::guard::Guard;
 pub use self::guard::Network;
@@ -45,7 +46,7 @@ pub use self::secret::Secrets;
 /// Calls under way and waiting at once, over all endpoints.
 const PERMITS: usize = 1_024;
 
-/// Calls under way at once to one endpoint, where nothing else is configured.
+/// Calls of one owner under way at once to one endpoint, where nothing else is configured.
 pub const DEFAULT_CALLS: usize = 8;
 
 /// How calls are made.
@@ -56,9 +57,9 @@ pub struct Config {
     /// What they are signed by.
     /// Without any, no call leaves.
     pub secrets: Option<Secrets>,
-    /// How long one may take, from the name to the answer.
+    /// How long one may take, from the name to the answer, where its message does not say.
     pub timeout: Duration,
-    /// How many may be under way to one host and port; at least 1.
+    /// How many of one owner may be under way to one host and port; at least 1.
     pub calls: usize,
     /// How long a target that answers 202 has to report what became of it; none: it is not asked to.
     pub ack_timeout: Option<Duration>,
@@ -135,29 +136,22 @@ impl WebhookChannel {
         document: String,
         deadline: Deadline,
     ) -> Report {
-        let spread = spread(&message.id);
-        let visit = match self.endpoints.enter(&target.endpoint(), spread, deadline).await {
-            Ok(visit) => visit,
-            Err(Refusal::TooLate) => return Report::Abandoned,
-            Err(Refusal::Full(after)) => {
-                let error = "the endpoint has as many calls as it may have at once".to_owned();
-                return Report::Busy { error, after };
-            }
-            Err(Refusal::Alone(after)) => {
-                let error = "the endpoint has not been answering, and is left alone for a while".to_owned();
-                return Report::Busy { error, after };
-            }
+        let limit = message.within.unwrap_or(self.config.timeout);
+        let place = Place {
+            owner: message.owner,
+            name: &target.endpoint(),
         };
-        let left = deadline.0.saturating_sub(self.clock.elapsed());
-        if left.is_zero() {
-            return Report::Abandoned;
-        }
+        // Cut short, it would be made twice.
+        let latest = deadline.0.saturating_sub(limit);
+        let visit = match self.endpoints.enter(place, number(&message.id), latest).await {
+            Ok(visit) => visit,
+            Err(refusal) => return put_off(refusal),
+        };
         let headers = self.headers(secrets, &message.id, &document);
-        let limit = left.min(self.config.timeout);
         let at = (target.url, target.scheme);
         let result = self.caller.post(at, headers, document, limit).await;
         visit.end(answer::is_down(&result));
-        answer::report(result, self.config.ack_timeout, self.clock.now())
+        answer::report(result, self.config.ack_timeout)
     }
 
     fn headers(&self, secrets: &Secrets, id: &str, document: &str) -> HeaderMap {
@@ -176,8 +170,24 @@ impl WebhookChannel {
     }
 }
 
+/// Nothing was sent, and nothing is anybody's fault.
+fn put_off(refusal: Refusal) -> Report {
+    let (error, after) = match refusal {
+        Refusal::Full(after) => ("the endpoint has as many calls as it may have at once", after),
+        Refusal::Alone(after) => (
+            "the endpoint has not been answering, and is left alone for a while",
+            after,
+        ),
+        Refusal::TooLate(after) => ("there was not the time left that a call may take", after),
+    };
+    Report::Busy {
+        error: error.to_owned(),
+        after,
+    }
+}
+
 /// A number that tells messages apart.
-fn spread(id: &str) -> u64 {
+fn number(id: &str) -> u64 {
     let tail = id.get(id.len().saturating_sub(16)..).unwrap_or_default();
     u64::from_str_radix(tail, 16).unwrap_or_default()
 }

@@ -197,6 +197,7 @@ impl Settings {
             ),
             suppress_for: reader.duration("channels.email.suppress_for"),
         };
+        let send_within = delivery.send_within;
         let http = http_config(reader);
         let settings = Self {
             cluster: Some(cluster_config(reader, worker.enabled)).filter(|_| store.is_postgres()),
@@ -204,16 +205,16 @@ impl Settings {
             node: NodeConfig {
                 id: reader.text("node.id"),
             },
-            webhook: webhook::webhook(reader, http.public_url.as_deref()),
+            webhook: webhook::webhook(reader, http.public_url.as_deref(), send_within),
             http,
             worker,
-            channels: channels::read(reader, delivery.send_within),
+            channels: channels::read(reader, send_within),
             delivery,
             relays: mail::relays(reader, &letterhead),
             dkim: mail::dkim(reader, &letterhead),
             letterhead,
             answer_links: reader.flag("channels.email.answer_links"),
-            sms: sms::read(reader),
+            sms: sms::read(reader, send_within),
             text_form: sms::form(reader),
             policies: policies::read(reader),
             retention: RetentionConfig {

@@ -218,6 +218,32 @@ impl Reader {
         })
     }
 
+    /// A duration that is no nothing.
+    pub(super) fn more_than_zero(&mut self, key: &str) -> Duration {
+        let duration = self.duration(key);
+        if duration.is_zero() {
+            self.complain(key, "must be more than 0".to_owned());
+        }
+        duration
+    }
+
+    /// How long one call may take. It is not begun where it would be cut short, so an attempt must have room for it, and for
+    /// what comes before.
+    pub(super) fn timeout(&mut self, key: &str, send_within: Duration) -> Duration {
+        let timeout = self.more_than_zero(key);
+        if timeout > send_within / 2 && !send_within.is_zero() {
+            let problem = format!(
+                "must be at most half of {}, or no call is ever begun: set this one to less, or that one to {} or more",
+                self.described("delivery.send_within"),
+                humantime::format_duration(timeout * 2)
+                    .to_string()
+                    .replace(' ', ""),
+            );
+            self.complain(key, problem);
+        }
+        timeout
+    }
+
     /// A whole number up to `most`; negative: none.
     pub(super) fn amount(&mut self, key: &str, most: u32) -> Option<u32> {
         let expected = format!("a whole number up to {most}: 0 allows nothing, a negative one everything");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use secrecy::SecretString;
 
@@ -61,11 +62,11 @@ pub(super) fn form(reader: &mut Reader) -> TextForm {
 }
 
 /// The providers and where messages may go. All providers are read and checked, also those that are on no route.
-pub(super) fn read(reader: &mut Reader) -> Config {
+pub(super) fn read(reader: &mut Reader, send_within: Duration) -> Config {
     let names = reader.providers();
     let providers: BTreeMap<String, Option<ProviderConfig>> = names
         .into_iter()
-        .map(|name| (name.clone(), provider(reader, &name)))
+        .map(|name| (name.clone(), provider(reader, &name, send_within)))
         .collect();
     let allowed = reader.list(
         COUNTRIES,
@@ -120,7 +121,7 @@ fn usable(reader: &mut Reader, config: &Config) {
 }
 
 /// One provider, if it can be used.
-fn provider(reader: &mut Reader, name: &str) -> Option<ProviderConfig> {
+fn provider(reader: &mut Reader, name: &str, send_within: Duration) -> Option<ProviderConfig> {
     let before = reader.complaints.len();
     let key = |part: &str| format!("channels.sms.providers.{name}.{part}");
     if !is_name(name) {
@@ -149,8 +150,8 @@ fn provider(reader: &mut Reader, name: &str) -> Option<ProviderConfig> {
     let rate = reader.number(&key("rate"), 10_000);
     let connections = reader.number(&key("connections"), 1_000) as usize;
     let (timeout, report_within) = (
-        more_than_zero(reader, &key("timeout")),
-        more_than_zero(reader, &key("receipts.within")),
+        reader.timeout(&key("timeout"), send_within),
+        reader.more_than_zero(&key("receipts.within")),
     );
     let config = ProviderConfig {
         name: name.to_owned(),
@@ -292,14 +293,6 @@ fn receipts(reader: &mut Reader, key: &impl Fn(&str) -> String) -> Option<Receip
     Some(rules).filter(|rules| !rules.status.is_empty())
 }
 
-fn more_than_zero(reader: &mut Reader, key: &str) -> std::time::Duration {
-    let duration = reader.duration(key);
-    if duration.is_zero() {
-        reader.complain(key, "must be more than 0".to_owned());
-    }
-    duration
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,6 +360,26 @@ mod tests {
         let mut reader = Reader::layered(Some(&path), BTreeMap::new());
         let _ = Settings::take(&mut reader);
         assert_eq!(reader.untaken(), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_call_that_no_attempt_has_room_for_is_refused_with_the_cure() {
+        let short = "[delivery]\nsend_within = \"9s\"\n[channels.sms.providers.own]\nurl = \"https://sms.example.org/\"\n";
+        let text = read_file(short).unwrap_err();
+        for part in [
+            "channels.sms.providers.own.timeout",
+            "channels.webhook.timeout",
+            "must be at most half of delivery.send_within = `9s`",
+            "that one to 20s or more",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let long = short.replace("9s", "20s");
+        read_file(&long).unwrap();
+        assert!(
+            read_file(&long.replace("[channels", "[channels.webhook]\ntimeout = \"11s\"\n[channels"))
+                .is_err()
+        );
     }
 
     #[test]

@@ -13,11 +13,11 @@ use crate::channel::webhook::Network;
 use crate::channel::webhook::Secrets;
 
 /// How calls are made.
-pub(super) fn webhook(reader: &mut Reader, public_url: Option<&str>) -> Config {
+pub(super) fn webhook(reader: &mut Reader, public_url: Option<&str>, send_within: Duration) -> Config {
     Config {
         guard: Guard::new(networks(reader)),
         secrets: secrets(reader),
-        timeout: more_than_zero(reader, "channels.webhook.timeout"),
+        timeout: reader.timeout("channels.webhook.timeout", send_within),
         calls: reader.number("channels.webhook.calls", 100) as usize,
         ack_timeout: ack_timeout(reader, public_url),
         ca_file: ca_file(reader),
@@ -49,7 +49,7 @@ fn secrets(reader: &mut Reader) -> Option<Secrets> {
 fn ack_timeout(reader: &mut Reader, public_url: Option<&str>) -> Option<Duration> {
     let key = "channels.webhook.ack";
     let by_callback = reader.choice(key, &[("response", false), ("callback", true)]);
-    let timeout = more_than_zero(reader, "channels.webhook.ack_timeout");
+    let timeout = reader.more_than_zero("channels.webhook.ack_timeout");
     if by_callback && public_url.is_none() {
         let cure = "targets must know where to report: set http.public_url, too";
         reader.complain(key, cure.to_owned());
@@ -65,12 +65,4 @@ fn ca_file(reader: &mut Reader) -> Option<PathBuf> {
         reader.complain(key, cure);
     }
     Some(path.into())
-}
-
-fn more_than_zero(reader: &mut Reader, key: &str) -> Duration {
-    let duration = reader.duration(key);
-    if duration.is_zero() {
-        reader.complain(key, "must be more than 0".to_owned());
-    }
-    duration
 }

@@ -8,6 +8,12 @@ use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::channel::Report;
+use crate::store::AlarmAt;
+use crate::store::AlarmEdit;
+use crate::store::AlarmEditor;
+use crate::store::Edit;
+use crate::store::Group;
+use crate::store::Standalone;
 use crate::store::Webhook;
 use crate::store::WebhookNews;
 
@@ -19,7 +25,7 @@ pub fn news(
     now: DateTime<Utc>,
 ) -> Option<WebhookNews<'static>> {
     match report {
-        Report::Gone { .. } => Some(WebhookNews::Disabled("it answered 410: it is gone for good")),
+        Report::Gone { .. } => Some(WebhookNews::Gone("it answered 410: it is gone for good")),
         Report::Accepted { .. } | Report::Again { .. } => {
             known.failing_since.is_some().then_some(WebhookNews::Works)
         }
@@ -30,8 +36,37 @@ pub fn news(
                 return Some(WebhookNews::Fails);
             };
             let most = TimeDelta::from_std(disable_after).unwrap_or(TimeDelta::MAX);
-            (now - since >= most).then_some(WebhookNews::Disabled("no call of it succeeded for too long"))
+            (now - since >= most).then_some(WebhookNews::Disabled(
+                since,
+                "no call of it succeeded for too long",
+            ))
         }
+    }
+}
+
+/// Pauses a series whose own target is gone, as whoever asked for it would: with another target it is resumed.
+#[derive(Debug)]
+pub struct Parting<'a> {
+    /// What it called.
+    pub target: &'a str,
+}
+
+impl AlarmEditor for Parting<'_> {
+    fn edit(&self, _: &AlarmAt, stored: Option<&Standalone>, group: &Group, _: DateTime<Utc>) -> AlarmEdit {
+        let concerned =
+            |alarm: &&Standalone| alarm.is_live() && alarm.terms.target.as_deref() == Some(self.target);
+        let Some(alarm) = stored.filter(concerned) else {
+            return AlarmEdit::Leave;
+        };
+        let alarm = Standalone {
+            paused: true,
+            ..alarm.clone()
+        };
+        let edit = Edit {
+            withdraw: group.triggers.iter().map(|trigger| trigger.id).collect(),
+            ..Edit::default()
+        };
+        AlarmEdit::Put(Box::new(alarm), edit)
     }
 }
 
@@ -83,7 +118,7 @@ mod tests {
         ] {
             let news = news(report, &known(since), day, now);
             assert_eq!(
-                matches!(news, Some(WebhookNews::Disabled(_))),
+                matches!(news, Some(WebhookNews::Gone(_) | WebhookNews::Disabled(..))),
                 disabled,
                 "{report:?} {since:?}"
             );

@@ -19,12 +19,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::channel::Channel;
 use crate::channel::Deadline;
-use crate::channel::Report;
 use crate::channel::breaker::Openness;
 use crate::clock::Clock;
 use crate::delivery::ChannelConfig;
 use crate::delivery::Config;
-use crate::delivery::OnDoubt;
 use crate::delivery::arm::Armed;
 use crate::delivery::digest;
 use crate::delivery::domains::Domains;
@@ -40,7 +38,6 @@ use crate::delivery::settler::Finished;
 use crate::delivery::throughput::Throughput;
 use crate::metrics::ClaimResult;
 use crate::metrics::ConnectionState;
-use crate::metrics::DoubtDecision;
 use crate::metrics::Metrics;
 use crate::metrics::Stage;
 use crate::ready::Readiness;
@@ -55,6 +52,7 @@ use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
+use crate::trigger::outcome::Outcome;
 use crate::trigger::series::Lateness;
 
 /// Claims of one fire-check at the most.
@@ -264,6 +262,7 @@ impl Lane {
         }
         for (trigger, outcome, reason) in &checked.concluded {
             self.shared.metrics.concluded(self.kind, *outcome, *reason);
+            self.shared.metrics.missed(u64::from(*outcome == Outcome::Missed));
             tracing::info!(
                 trigger.id = %trigger.id,
                 event.uid = %trigger.wish.event_uid,
@@ -354,14 +353,16 @@ impl Lane {
                 tracing::error!(trigger.id = %candidate.trigger.id, %error, "no message could be made");
             }
         }
-        let Some((lead, message)) = told.message else {
+        let Some((lead, mut message)) = told.message else {
             let unreadable = told.flaws.iter().flatten();
             return unreadable.map(|error| settle::unreadable(error)).collect();
         };
         let lead = &candidates[lead];
         let rendered = clock.elapsed();
-        let deadline = notice::deadline_for(lead, grant.deadline, rendered);
-        let report = self.channel.send(&message, deadline).await;
+        // A call that may take as long as the whole attempt would never have all of its time.
+        let most = self.shared.config.borrow().delivery.send_within / 2;
+        message.within = message.within.map(|within| within.min(most));
+        let report = self.channel.send(&message, grant.deadline).await;
         learn::from(&self.shared, self.kind, lead, &report).await;
         let provider = self.channel.name();
         metrics.took(self.kind, provider, Stage::Render, rendered.saturating_sub(began));
@@ -372,9 +373,6 @@ impl Lane {
             clock.elapsed().saturating_sub(rendered),
         );
         metrics.attempted(self.kind, provider, &report);
-        if matches!(report, Report::InDoubt { .. }) {
-            metrics.doubted(doubt_decision(config), candidates.len() as u64);
-        }
         let report = notice::report_for(lead, report);
         let now = clock.now();
         let mut ends: Vec<_> = candidates
@@ -392,12 +390,5 @@ impl Lane {
         digest::agree(&mut ends, lead.trigger.id);
         let ends = ends.into_iter().map(|(_, end)| end);
         ends.map(|end| notice::end_for(lead, config, end)).collect()
-    }
-}
-
-const fn doubt_decision(config: &ChannelConfig) -> DoubtDecision {
-    match config.on_doubt {
-        OnDoubt::Retry => DoubtDecision::Retry,
-        OnDoubt::Fail => DoubtDecision::Record,
     }
 }

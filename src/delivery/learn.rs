@@ -8,6 +8,7 @@ use crate::channel::Report;
 use crate::delivery::endpoint;
 use crate::delivery::fire;
 use crate::delivery::lane::Shared;
+use crate::store::AlarmAt;
 use crate::store::Candidate;
 use crate::store::DeadAddress;
 use crate::store::WebhookNews;
@@ -49,8 +50,10 @@ async fn of_address(shared: &Shared, candidate: &Candidate, report: &Report) {
 
 /// A webhook that is gone, or has failed for too long, is disabled.
 async fn of_webhook(shared: &Shared, candidate: &Candidate, report: &Report) {
-    let own = candidate.owner.webhook.as_ref();
-    let Some(webhook) = own.filter(|_| fire::own_target(candidate).is_none()) else {
+    if let Some(target) = fire::own_target(candidate) {
+        return of_target(shared, candidate, report, target).await;
+    }
+    let Some(webhook) = &candidate.owner.webhook else {
         return;
     };
     let disable_after = shared.config.borrow().delivery.disable_after;
@@ -59,7 +62,7 @@ async fn of_webhook(shared: &Shared, candidate: &Candidate, report: &Report) {
     };
     let owner = &candidate.owner.id;
     match shared.store.webhook_news(owner, &webhook.url, news).await {
-        Ok(true) if matches!(news, WebhookNews::Disabled(_)) => {
+        Ok(true) if matches!(news, WebhookNews::Gone(_) | WebhookNews::Disabled(..)) => {
             shared.metrics.endpoint_disabled();
             tracing::warn!(
                 owner = owner.stand_in(),
@@ -69,5 +72,30 @@ async fn of_webhook(shared: &Shared, candidate: &Candidate, report: &Report) {
         }
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "what was learnt of a webhook is not noted"),
+    }
+}
+
+/// A series that has a target of its own stops when that is gone.
+async fn of_target(shared: &Shared, candidate: &Candidate, report: &Report, target: &str) {
+    let alarm = candidate
+        .standalone
+        .as_ref()
+        .filter(|alarm| alarm.terms.cron.is_some());
+    let (Report::Gone { .. }, Some(alarm)) = (report, alarm) else {
+        return;
+    };
+    let at = AlarmAt {
+        owner: alarm.owner.clone(),
+        id: alarm.id.clone(),
+        key: None,
+        request: None,
+    };
+    let parting = endpoint::Parting { target };
+    match shared.store.alter_alarms(&[at], &parting, None).await {
+        Ok(_) => tracing::warn!(
+            owner = alarm.owner.stand_in(),
+            "the target of a series answered 410: the series is paused"
+        ),
+        Err(error) => tracing::warn!(%error, "a series whose target is gone goes on"),
     }
 }

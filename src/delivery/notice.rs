@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 
 use crate::channel::Blame;
 use crate::channel::Content;
-use crate::channel::Deadline;
 use crate::channel::Message;
 use crate::channel::Report;
 use crate::delivery::ChannelConfig;
@@ -19,9 +18,6 @@ use crate::store::Candidate;
 use crate::store::Standalone;
 use crate::trigger::ChannelKind;
 use crate::trigger::retry::Policy;
-
-/// How long a call may take where its alarm does not say.
-const DISPATCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest pause between attempts that an alarm of its own backoff comes to.
 const LONGEST_PAUSE: Duration = Duration::from_hours(24);
@@ -59,9 +55,11 @@ pub fn message(candidate: &Candidate, alarm: &Standalone, to: String, now: DateT
     Message {
         id,
         thread: alarm.id.0.clone(),
+        owner: candidate.owner.id.hash(),
         to,
         content,
         language: candidate.owner.locale.clone(),
+        within: alarm.terms.dispatch_timeout_ms.map(Duration::from_millis),
     }
 }
 
@@ -146,19 +144,6 @@ pub fn config_for(candidate: &Candidate, config: &ChannelConfig) -> ChannelConfi
         };
     }
     config
-}
-
-/// By when this attempt ends: a call of a stand-alone alarm takes no longer than that allows.
-pub fn deadline_for(candidate: &Candidate, deadline: Deadline, began: Duration) -> Deadline {
-    let Some(alarm) = candidate
-        .standalone
-        .as_ref()
-        .filter(|alarm| alarm.channel == ChannelKind::Webhook)
-    else {
-        return deadline;
-    };
-    let asked = alarm.terms.dispatch_timeout_ms.map(Duration::from_millis);
-    Deadline(deadline.0.min(began + asked.unwrap_or(DISPATCH_TIMEOUT)))
 }
 
 /// Where an alarm says how often it is tried, it counts whoever is to blame: its target is its own.

@@ -200,9 +200,8 @@ fn again(trigger: &Trigger, config: &ChannelConfig, setback: &Setback, now: Date
             payload: trigger.payload.clone(),
         },
         // What may have arrived is never called failed.
-        Next::Exhausted | Next::TooLate if setback.doubt => {
-            over(Outcome::InDoubt, Reason::ConnectionLost, &setback.error)
-        }
+        Next::Exhausted if setback.doubt => over(Outcome::InDoubt, Reason::Exhausted, &setback.error),
+        Next::TooLate if setback.doubt => over(Outcome::InDoubt, Reason::Late, &setback.error),
         Next::Exhausted => over(Outcome::Failed, Reason::Exhausted, &setback.error),
         Next::TooLate => over(Outcome::Expired, Reason::Late, &setback.error),
     }

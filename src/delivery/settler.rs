@@ -9,6 +9,7 @@ use chrono::Utc;
 use tokio::sync::mpsc;
 
 use crate::delivery::lane::Shared;
+use crate::metrics::DoubtDecision;
 use crate::metrics::LatenessKind;
 use crate::store::AttemptEnd;
 use crate::store::Settled;
@@ -123,6 +124,7 @@ impl Settler {
         match (settled, &finished.settlement.end) {
             (Settled::Retrying(claim), end) => {
                 self.shared.armed.arm(&[claim]);
+                self.count_doubt(end, DoubtDecision::Retry);
                 self.log(trigger, "attempt failed; it will be repeated", error_of(end));
             }
             // Who said that it was handed over has counted it.
@@ -133,6 +135,7 @@ impl Settler {
                     error_of(end),
                 );
             }
+            (Settled::InDoubt, end) => self.tell_of_doubt(trigger, end),
             (Settled::Recorded, AttemptEnd::Retry { error, .. }) => {
                 let (outcome, reason) = (Outcome::Cancelled, Reason::Withdrawn);
                 self.shared
@@ -177,6 +180,21 @@ impl Settler {
         }
     }
 
+    fn tell_of_doubt(&self, trigger: &Trigger, end: &AttemptEnd) {
+        self.count_doubt(end, DoubtDecision::Record);
+        let (outcome, reason) = (Outcome::InDoubt, reason_of(end));
+        self.shared
+            .metrics
+            .concluded(trigger.wish.channel, outcome, reason);
+        let detail = format!("{outcome} {reason} {}", error_of(end));
+        self.log(trigger, "trigger settled", &detail);
+    }
+
+    fn count_doubt(&self, end: &AttemptEnd, decision: DoubtDecision) {
+        let doubts = u64::from(is_doubtful(end));
+        self.shared.metrics.doubted(decision, doubts);
+    }
+
     fn log(&self, trigger: &Trigger, what: &'static str, detail: &str) {
         tracing::info!(
             trigger.id = %trigger.id,
@@ -187,6 +205,23 @@ impl Settler {
             detail = detail.trim(),
             "{what}",
         );
+    }
+}
+
+/// Whether nobody knows how the attempt itself ended.
+fn is_doubtful(end: &AttemptEnd) -> bool {
+    match end {
+        AttemptEnd::Done { outcome, .. } => *outcome == Outcome::InDoubt,
+        AttemptEnd::Retry { doubtful, .. } => *doubtful,
+    }
+}
+
+/// Why a trigger was given up that is in doubt, as history has it.
+const fn reason_of(end: &AttemptEnd) -> Reason {
+    match end {
+        AttemptEnd::Done { reason, .. } => *reason,
+        AttemptEnd::Retry { doubtful: true, .. } => Reason::ConnectionLost,
+        AttemptEnd::Retry { .. } => Reason::Withdrawn,
     }
 }
 

@@ -229,6 +229,9 @@ pub struct KeptMessage {
 pub enum Settled {
     /// As asked.
     Recorded,
+    /// The trigger is over, and nobody can tell whether it was handed over, be it by an attempt before this one: history says
+    /// that it is in doubt, and why it was given up.
+    InDoubt,
     /// The attempt failed, but by now it is known that the message was handed over: an earlier attempt said so, or it was
     /// reported. History keeps what it knows, and nothing is owed any more.
     Known,

@@ -91,8 +91,11 @@ pub enum WebhookNews<'a> {
     Fails,
     /// A call succeeded, and the one before did not.
     Works,
-    /// Nothing is sent there any more, for this reason.
-    Disabled(&'a str),
+    /// It is gone for good, as it says in these words: nothing is sent there any more.
+    Gone(&'a str),
+    /// It has failed since then, with no success between, if that is still so: nothing is sent there any more, for this
+    /// reason.
+    Disabled(DateTime<Utc>, &'a str),
 }
 
 /// A demand that everything of an owner be planned again; later demands have greater marks.

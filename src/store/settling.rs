@@ -38,10 +38,12 @@ pub struct Held {
     pub due_at: DateTime<Utc>,
     /// An earlier attempt, taken for lost, said meanwhile that it was handed over.
     pub handed_over: bool,
+    /// An earlier attempt may have handed it over: history goes on saying so.
+    pub doubted: bool,
 }
 
-/// Reads what a settlement needs to know of its trigger.
-pub fn read<R: Values>(row: &R, handed_over: bool) -> Result<Held, StoreError> {
+/// Reads what a settlement needs to know of its trigger; `rank` is that of its history, 0 where there is none.
+pub fn read<R: Values>(row: &R, rank: u8) -> Result<Held, StoreError> {
     let columns = Columns::new("alarm_trigger", "id", row);
     Ok(Held {
         state: columns.name("state")?,
@@ -52,7 +54,8 @@ pub fn read<R: Values>(row: &R, handed_over: bool) -> Result<Held, StoreError> {
         token: columns.value::<Option<i64>>("attempt_token")?.map(AttemptToken),
         withdrawn: columns.value("withdrawn")?,
         due_at: columns.instant("due_at")?,
-        handed_over,
+        handed_over: rank >= Outcome::Awaiting.rank(),
+        doubted: rank == Outcome::InDoubt.rank(),
     })
 }
 
@@ -214,7 +217,11 @@ impl<'s> Plan<'s> {
             }
         }
         self.ended.push((id, Some(settlement.token)));
-        Settled::Recorded
+        if is_in_doubt(&settlement.end, held) {
+            Settled::InDoubt
+        } else {
+            Settled::Recorded
+        }
     }
 
     /// The claim was lost. What was handed over is recorded all the same, and nobody sends it again, unless somebody is
@@ -277,6 +284,15 @@ const fn may_be_handed_over(end: &AttemptEnd) -> bool {
     match end {
         AttemptEnd::Done { outcome, .. } => outcome.is_hand_over(),
         AttemptEnd::Retry { doubtful, .. } => *doubtful,
+    }
+}
+
+/// Whether nobody can tell whether an attempt that ends its trigger, or one before it, handed it over.
+fn is_in_doubt(end: &AttemptEnd, held: &Held) -> bool {
+    match end {
+        AttemptEnd::Done { outcome, .. } if held.doubted => outcome.rank() <= Outcome::InDoubt.rank(),
+        AttemptEnd::Done { outcome, .. } => *outcome == Outcome::InDoubt,
+        AttemptEnd::Retry { doubtful, .. } => *doubtful || held.doubted,
     }
 }
 

@@ -12,6 +12,9 @@ use crate::trigger::TriggerId;
 /// breaker's affair, and when it is back, everything shall leave within a minute.
 const TARGET_PAUSE: Duration = Duration::from_secs(30);
 
+/// How long before the deadline the last attempt is, where the other side asked for more patience than there is.
+const LAST: TimeDelta = TimeDelta::minutes(1);
+
 /// How often and how soon a channel tries again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
@@ -79,20 +82,25 @@ impl Policy {
         }
     }
 
-    /// When, if at all, to try again after `failure`. A `retry_after` lengthens the pause, never shortens it.
+    /// When, if at all, to try again after `failure`. A `retry_after` lengthens the pause, never shortens it, and not beyond
+    /// the last moment at which it is still of use.
     pub fn next(&self, failure: &Failure) -> Next {
         let used = failure.attempts + u32::from(failure.counts);
         if used >= self.attempts {
             return Next::Exhausted;
         }
-        let pause = self
-            .pause(failure, used)
-            .max(failure.retry_after.unwrap_or_default());
-        let at = TimeDelta::from_std(pause)
-            .ok()
-            .and_then(|pause| failure.at.checked_add_signed(pause))
-            .filter(|at| *at < failure.expires_at);
-        at.map_or(Next::TooLate, Next::At)
+        let later = |pause: Duration| {
+            let at = failure.at.checked_add_signed(TimeDelta::from_std(pause).ok()?);
+            at.filter(|at| *at < failure.expires_at)
+        };
+        let Some(own) = later(self.pause(failure, used)) else {
+            return Next::TooLate;
+        };
+        let asked = failure.retry_after.map(|asked| {
+            let last = failure.expires_at.checked_sub_signed(LAST).unwrap_or(own);
+            later(asked).unwrap_or(last)
+        });
+        Next::At(asked.unwrap_or(own).max(own))
     }
 
     fn pause(&self, failure: &Failure, used: u32) -> Duration {
@@ -231,6 +239,22 @@ mod tests {
             ..failure(0, true)
         };
         assert!(pause_of(&Policy::default(), &shorter).num_seconds() >= 48);
+    }
+
+    #[test]
+    fn a_retry_after_beyond_the_deadline_leaves_one_more_attempt() {
+        let patient = |minutes: i64| Failure {
+            retry_after: Some(Duration::MAX),
+            expires_at: failure(0, true).at + TimeDelta::minutes(minutes),
+            ..failure(0, true)
+        };
+        assert_eq!(pause_of(&Policy::default(), &patient(60)).num_minutes(), 59);
+        let soon = pause_of(&Policy::default(), &patient(2));
+        assert!(
+            soon < TimeDelta::minutes(2) && soon >= TimeDelta::seconds(48),
+            "{soon}"
+        );
+        assert_eq!(Policy::default().next(&patient(0)), Next::TooLate);
     }
 
     #[test]

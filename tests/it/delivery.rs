@@ -312,6 +312,9 @@ async fn what_an_outage_made_late_is_sent_and_says_so_or_is_recorded_as_missed()
             .outbox(None, None, 9)
             .await
             .expect("it is read");
+        let counted = scene.hand.node.shared.metrics.render();
+        let missed = format!("carillon_missed_total {}\n", usize::from(policy == "drop"));
+        assert!(counted.contains(&missed), "{policy}: {counted}");
         let late = outbox
             .iter()
             .filter(|kept| kept.message.text.contains("This reminder is late"));

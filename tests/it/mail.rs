@@ -73,6 +73,7 @@ fn message(id: u32) -> Message {
     Message {
         id: format!("{id:032x}"),
         thread: format!("{:032x}", 7),
+        owner: 7,
         to: "jo.doe@example.org".to_owned(),
         content: Content::Letter {
             subject: "Reminder: Größe".to_owned(),
@@ -80,6 +81,7 @@ fn message(id: u32) -> Message {
             html: "<p>Größe</p>\n".to_owned(),
         },
         language: "en".to_owned(),
+        within: None,
     }
 }
 

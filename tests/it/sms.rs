@@ -79,9 +79,11 @@ impl Station {
         let message = Message {
             id: format!("{id:032x}"),
             thread: String::new(),
+            owner: 7,
             to: to.to_owned(),
             content: Content::Text(text.to_owned()),
             language: "en".to_owned(),
+            within: None,
         };
         let deadline = Deadline(SystemClock.elapsed() + WHOLE);
         self.channel.send(&message, deadline).await

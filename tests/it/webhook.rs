@@ -39,7 +39,7 @@ fn config(allowed: &[&str]) -> Config {
     Config {
         guard: Guard::new(allowed.collect()),
         secrets: Some(Secrets::parse(SECRET).expect("it is good")),
-        timeout: WHOLE,
+        timeout: WHOLE / 2,
         calls: DEFAULT_CALLS,
         ack_timeout: None,
         ca_file: None,
@@ -65,9 +65,11 @@ fn message(id: u64, to: &str) -> Message {
     Message {
         id: format!("{id:032x}"),
         thread: format!("{:032x}", 7),
+        owner: 7,
         to: to.to_owned(),
         content: Content::Json(DOCUMENT.to_owned()),
         language: "en".to_owned(),
+        within: None,
     }
 }
 

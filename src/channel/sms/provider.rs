@@ -15,6 +15,7 @@ use crate::channel::Deadline;
 use crate::channel::Report;
 use crate::channel::breaker::Breaker;
 use crate::channel::breaker::Openness;
+use crate::channel::http::Answer;
 use crate::channel::sms::call::Auth;
 use crate::channel::sms::call::Caller;
 use crate::channel::sms::call::Failure;
@@ -23,7 +24,6 @@ use crate::channel::sms::receipt::ReceiptRules;
 use crate::channel::sms::request::Facts;
 use crate::channel::sms::request::Request;
 use crate::channel::sms::request::Writer;
-use crate::channel::sms::rules::Answer;
 use crate::channel::sms::rules::Rules;
 use crate::channel::sms::segments;
 use crate::channel::sms::segments::Alphabet;
@@ -128,12 +128,14 @@ impl Provider {
 
     /// Puts one message to it; none where it is left alone.
     pub(super) async fn submit(&self, text: Text<'_>, deadline: Deadline) -> Option<Report> {
-        let left = deadline.0.saturating_sub(self.clock.elapsed());
+        // Waiting is no part of the call.
+        let latest = deadline.0.saturating_sub(self.config.timeout);
+        let left = latest.saturating_sub(self.clock.elapsed());
         let Ok(room) = tokio::time::timeout(left, self.room.acquire()).await else {
             return Some(Report::Abandoned);
         };
         let turn = self.pace().take(self.clock.elapsed());
-        if turn >= deadline.0 {
+        if turn > latest {
             return Some(Report::Abandoned);
         }
         self.clock.sleep(turn.saturating_sub(self.clock.elapsed())).await;

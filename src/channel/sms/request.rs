@@ -1,12 +1,14 @@
 //! How a message is put to a provider: the parts of an HTTP request as templates, which the operator owns.
 //!
 //! The language is MiniJinja, with fuel. What a template is given is in [`Facts`]. In `json` every value is written as
-//! JSON; queries and forms are encoded; everything else stays as it is. A field that comes out empty is left out.
+//! JSON; queries, forms and values in `url` are encoded; everything else stays as it is. A field that comes out empty is left out.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use minijinja::AutoEscape;
 use minijinja::Environment;
+use minijinja::State;
 use minijinja::UndefinedBehavior;
 use minijinja::Value;
 use minijinja::value::Serde;
@@ -22,6 +24,9 @@ const FUEL: u64 = 10_000;
 
 const URL: &str = "url";
 const JSON: &str = "json";
+
+/// How values are written in `url`.
+const PERCENT: &str = "percent";
 
 /// The templates as they are configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -106,7 +111,25 @@ impl Writer {
         environment.set_debug(false);
         environment.set_auto_escape_callback(|name| match name {
             JSON => AutoEscape::Json,
+            URL => AutoEscape::Custom(PERCENT.into()),
             _ => AutoEscape::None,
+        });
+        environment.set_formatter(|out, state, value| {
+            if is_address(state) && !value.is_safe() {
+                return out
+                    .write_str(&percent_encoded(&value.to_string()))
+                    .map_err(Into::into);
+            }
+            minijinja::escape_formatter(out, state, value)
+        });
+        // Once is enough.
+        environment.add_filter("urlencode", |state: &State<'_, '_>, value: &Value| {
+            let encoded = minijinja::filters::urlencode(value)?;
+            Ok::<_, minijinja::Error>(if is_address(state) {
+                Value::from_safe_string(encoded)
+            } else {
+                Value::from(encoded)
+            })
         });
         let mut wrong = Vec::new();
         for (part, template) in form.parts() {
@@ -245,6 +268,23 @@ impl Form {
     }
 }
 
+/// Whether it is `url` that is being written.
+fn is_address(state: &State<'_, '_>) -> bool {
+    matches!(state.auto_escape(), AutoEscape::Custom(name) if name == PERCENT)
+}
+
+/// A value that is one part of an address, whatever it holds (RFC 3986 section 2.3).
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
+            other => write!(encoded, "%{other:02X}").expect("a text can be written to"),
+        }
+    }
+    encoded
+}
+
 /// Fields as `application/x-www-form-urlencoded`, which is what queries are written in.
 fn encoded(fields: Vec<(String, String)>) -> String {
     let mut url = Url::parse("form:").expect("a scheme is enough");
@@ -355,6 +395,28 @@ mod tests {
         let fields: Vec<_> = request.url.query_pairs().into_owned().collect();
         assert_eq!(fields[0], ("text".to_owned(), FACTS.text.to_owned()));
         assert_eq!(fields[1], ("to".to_owned(), FACTS.to.to_owned()));
+    }
+
+    #[test]
+    fn a_value_in_the_url_is_one_value_whatever_it_holds() {
+        let form = Form {
+            url: "https://sms.example.org/{{ from }}?to={{ to }}&text={{ text }}&again={{ text|urlencode }}"
+                .to_owned(),
+            ..Form::default()
+        };
+        let facts = Facts {
+            from: "a/../b",
+            text: "1 & to=+88#?%",
+            ..FACTS
+        };
+        let request = Writer::new(form).unwrap().write(&facts).unwrap();
+        assert_eq!(request.url.path(), "/a%2F..%2Fb");
+        let fields: Vec<_> = request.url.query_pairs().into_owned().collect();
+        let expected = [("to", FACTS.to), ("text", facts.text), ("again", facts.text)];
+        assert_eq!(
+            fields,
+            expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
     }
 
     #[test]

@@ -10,30 +10,17 @@
 //! a success that no rule knows may be one.
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use crate::channel::Blame;
 use crate::channel::Report;
-
-/// The longest pause that a provider is granted; what is later than the trigger's own end is not tried at all.
-const LONGEST: Duration = Duration::from_hours(24);
+use crate::channel::http;
+use crate::channel::http::Answer;
 
 /// Places that one `*` leads to at the most.
 const PLACES: usize = 100;
 
 /// Characters of an error code or an id that are kept.
 const NAME: usize = 64;
-
-/// What a provider answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// The HTTP status.
-    pub status: u16,
-    /// The header `Retry-After`.
-    pub retry_after: Option<String>,
-    /// What it said; none where it said too much, or did not finish.
-    pub body: Option<String>,
-}
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,8 +110,8 @@ impl Rule {
         match &self.test {
             Test::Always => true,
             Test::Starts(starts) => {
-                let text = answer.body.as_deref().unwrap_or_default().trim_start();
-                starts.iter().any(|start| text.starts_with(start))
+                let text = answer.body.as_deref().unwrap_or_default().trim_ascii_start();
+                starts.iter().any(|start| text.starts_with(start.as_bytes()))
             }
             Test::Json { pointer, values } => {
                 let found = json.map(|json| places(json, pointer)).unwrap_or_default();
@@ -141,7 +128,7 @@ impl Rules {
         let json: Option<serde_json::Value> = answer
             .body
             .as_deref()
-            .and_then(|body| serde_json::from_str(body).ok());
+            .and_then(|body| serde_json::from_slice(body).ok());
         let json = json.as_ref();
         let any = |rules: &[Rule]| rules.iter().any(|rule| rule.holds(answer, json));
         let told = self.told(answer, json);
@@ -170,15 +157,14 @@ impl Rules {
 
     /// That the provider is in trouble, or wants less at a time, is not the message's fault: no other fares better.
     fn later(&self, answer: &Answer, json: Option<&serde_json::Value>, told: String) -> Report {
-        let header = answer.retry_after.as_deref().and_then(seconds);
-        let said = || named(json, &self.retry_after).as_deref().and_then(seconds);
+        let said = || named(json, &self.retry_after).as_deref().and_then(http::seconds);
         Report::Transient {
             error: told,
             of: match answer.status {
                 408 | 425 => Blame::Message,
                 _ => Blame::Target,
             },
-            retry_after: header.or_else(said),
+            retry_after: answer.retry_after.or_else(said),
         }
     }
 
@@ -221,15 +207,10 @@ fn text_of(value: &serde_json::Value) -> Option<String> {
     }
 }
 
-fn seconds(text: &str) -> Option<Duration> {
-    let seconds: f64 = text.trim().parse().ok()?;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .map(|pause| pause.min(LONGEST))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn rules(success: &[&str], transient: &[&str], permanent: &[&str]) -> Rules {
@@ -248,7 +229,7 @@ mod tests {
         Answer {
             status,
             retry_after: None,
-            body: Some(body.to_owned()),
+            body: Some(body.as_bytes().to_vec()),
         }
     }
 
@@ -332,11 +313,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_is_asked_for_is_granted_up_to_a_day() {
+    fn a_pause_is_what_the_header_asks_for_or_else_the_answer() {
         let rules = rules(&[], &[], &[]);
-        let pause = |retry_after: Option<&str>, body: &str| {
+        let pause = |header: Option<u64>, body: &str| {
             let answer = Answer {
-                retry_after: retry_after.map(str::to_owned),
+                retry_after: header.map(Duration::from_secs),
                 ..answer(429, body)
             };
             match rules.read(&answer, 1) {
@@ -344,12 +325,10 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(pause(Some("7"), r#"{"wait": 9}"#), Some(Duration::from_secs(7)));
+        assert_eq!(pause(Some(7), r#"{"wait": 9}"#), Some(Duration::from_secs(7)));
         assert_eq!(pause(None, r#"{"wait": 9}"#), Some(Duration::from_secs(9)));
-        assert_eq!(pause(Some("99999999"), ""), Some(LONGEST));
-        for nonsense in ["-1", "soon", "NaN", "inf"] {
-            assert_eq!(pause(Some(nonsense), ""), None, "{nonsense}");
-        }
+        assert_eq!(pause(None, r#"{"wait": 99999999}"#), Some(http::LONGEST));
+        assert_eq!(pause(None, r#"{"wait": "soon"}"#), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::channel::Blame;
 use crate::channel::Report;
+use crate::channel::http::Answer;
 use crate::channel::receipt::Slip;
 use crate::channel::receipt::Status;
 use crate::channel::sms::receipt;
@@ -12,7 +13,6 @@ use crate::channel::sms::request::Facts;
 use crate::channel::sms::request::Form;
 use crate::channel::sms::request::Request;
 use crate::channel::sms::request::Writer;
-use crate::channel::sms::rules::Answer;
 use crate::channel::sms::rules::Rules;
 
 /// A provider's file in `config/providers/`, read without the layers of the configuration.
@@ -125,7 +125,7 @@ fn classes(kind: &str, answers: &[(u16, &str, &str)]) {
         let answer = Answer {
             status: *status,
             retry_after: None,
-            body: Some((*body).to_owned()),
+            body: Some(body.as_bytes().to_vec()),
         };
         assert_eq!(
             class(&rules.read(&answer, 1)),
@@ -176,7 +176,11 @@ fn every_code_of_twilio_has_its_class() {
     let answer = Answer {
         status: 201,
         retry_after: None,
-        body: Some(r#"{"sid": "SM0123456789abcdef0123456789abcdef", "code": null}"#.to_owned()),
+        body: Some(
+            r#"{"sid": "SM0123456789abcdef0123456789abcdef", "code": null}"#
+                .as_bytes()
+                .to_vec(),
+        ),
     };
     let Report::Accepted { reference, reply, .. } = File::of("twilio").rules().read(&answer, 2) else {
         panic!("it was accepted");

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use chrono::DateTime;
-use chrono::Utc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::channel::Blame;
 use crate::channel::Report;
-use crate::channel::webhook::call::Answer;
+use crate::channel::http::Answer;
+use crate::channel::http::LONGEST;
 use crate::channel::webhook::call::Failure;
 
 /// Bytes of a payload that are kept and given back.
@@ -17,9 +16,6 @@ pub const PAYLOAD: usize = 16 * 1024;
 
 /// 202: the target has taken the work, and not done it yet.
 const ACCEPTED: u16 = 202;
-
-/// The longest pause that anybody is granted. What is later than the trigger's own end is not tried at all.
-const LONGEST: Duration = Duration::from_hours(30 * 24);
 
 /// What a target may ask for in a successful answer.
 #[derive(Debug, Deserialize)]
@@ -30,9 +26,9 @@ struct Instruction<'a> {
 }
 
 /// What a call came to. A target that says 202 has `ack_timeout` to report what became of it, where it may.
-pub fn report(result: Result<Answer, Failure>, ack_timeout: Option<Duration>, now: DateTime<Utc>) -> Report {
+pub fn report(result: Result<Answer, Failure>, ack_timeout: Option<Duration>) -> Report {
     match result {
-        Ok(answer) => answered(&answer, ack_timeout, now),
+        Ok(answer) => answered(&answer, ack_timeout),
         Err(Failure::Blocked) => Report::Permanent {
             error: crate::channel::webhook::resolver::Blocked.to_string(),
         },
@@ -54,7 +50,7 @@ pub fn is_down(result: &Result<Answer, Failure>) -> bool {
     }
 }
 
-fn answered(answer: &Answer, ack_timeout: Option<Duration>, now: DateTime<Utc>) -> Report {
+fn answered(answer: &Answer, ack_timeout: Option<Duration>) -> Report {
     let status = answer.status;
     match status {
         200..=299 => taken(answer, ack_timeout),
@@ -67,7 +63,7 @@ fn answered(answer: &Answer, ack_timeout: Option<Duration>, now: DateTime<Utc>) 
         408 | 425 | 429 | 500..=599 => Report::Transient {
             error: format!("answered {status}"),
             of: Blame::Message,
-            retry_after: answer.retry_after.as_deref().and_then(|value| pause(value, now)),
+            retry_after: answer.retry_after,
         },
         _ => Report::Permanent {
             error: format!("answered {status}"),
@@ -107,33 +103,17 @@ fn instruction(body: &[u8]) -> Option<Instruction<'_>> {
     serde_json::from_slice(body).ok().filter(|_| is_object)
 }
 
-/// A Retry-After (RFC 9110 section 10.2.3): seconds, or a date.
-fn pause(value: &str, now: DateTime<Utc>) -> Option<Duration> {
-    let value = value.trim();
-    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        let seconds = value.parse().map_or(LONGEST, Duration::from_secs);
-        return Some(seconds.min(LONGEST));
-    }
-    let date = DateTime::parse_from_rfc2822(value).ok()?;
-    let left = date.with_timezone(&Utc) - now;
-    Some(left.to_std().unwrap_or_default().min(LONGEST))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn now() -> DateTime<Utc> {
-        "2026-12-01T08:15:00Z".parse().unwrap()
-    }
-
-    fn of(status: u16, retry_after: Option<&str>, body: &str) -> Report {
+    fn of(status: u16, body: &str) -> Report {
         let answer = Answer {
             status,
-            retry_after: retry_after.map(str::to_owned),
+            retry_after: None,
             body: Some(body.as_bytes().to_vec()),
         };
-        report(Ok(answer), None, now())
+        report(Ok(answer), None)
     }
 
     fn class(report: &Report) -> &'static str {
@@ -162,7 +142,7 @@ mod tests {
                 408 | 425 | 429 | 500.. => "message",
                 _ => "permanent",
             };
-            assert_eq!(class(&of(status, None, "")), expected, "{status}");
+            assert_eq!(class(&of(status, "")), expected, "{status}");
         }
     }
 
@@ -174,7 +154,7 @@ mod tests {
             (Failure::Lost("reset".to_owned()), "in doubt", true),
         ] {
             assert_eq!(is_down(&Err(failure.clone())), down);
-            assert_eq!(class(&report(Err(failure), None, now())), expected);
+            assert_eq!(class(&report(Err(failure), None)), expected);
         }
     }
 
@@ -186,7 +166,7 @@ mod tests {
                 retry_after: None,
                 body: None,
             };
-            match report(Ok(answer), ack_timeout, now()) {
+            match report(Ok(answer), ack_timeout) {
                 Report::Accepted { awaits, .. } => awaits,
                 other => panic!("{other:?}"),
             }
@@ -195,28 +175,6 @@ mod tests {
         assert_eq!(awaits(202, minutes), minutes);
         assert_eq!(awaits(202, None), None);
         assert_eq!(awaits(200, minutes), None);
-    }
-
-    #[test]
-    fn a_retry_after_is_seconds_or_a_date() {
-        let asked = |value| match of(503, Some(value), "") {
-            Report::Transient { retry_after, .. } => retry_after.map(|it| it.as_secs()),
-            other => panic!("{other:?}"),
-        };
-        for (value, seconds) in [
-            ("120", Some(120)),
-            (" 0 ", Some(0)),
-            ("99999999999999999999", Some(LONGEST.as_secs())),
-            ("Tue, 01 Dec 2026 08:16:30 GMT", Some(90)),
-            ("Tue, 01 Dec 2026 08:00:00 GMT", Some(0)),
-            ("Wed, 01 Dec 2990 08:00:00 GMT", Some(LONGEST.as_secs())),
-            ("soon", None),
-            ("-5", None),
-            ("1.5", None),
-            ("", None),
-        ] {
-            assert_eq!(asked(value), seconds, "{value}");
-        }
     }
 
     #[test]
@@ -240,7 +198,7 @@ mod tests {
                 },
             ),
         ] {
-            assert_eq!(of(200, None, body), expected, "{body}");
+            assert_eq!(of(200, body), expected, "{body}");
         }
     }
 
@@ -260,10 +218,10 @@ mod tests {
             &huge,
             &deep,
         ] {
-            let report = of(200, None, body);
+            let report = of(200, body);
             assert_eq!(class(&report), "accepted", "{}", &body[..body.len().min(40)]);
         }
         // It asks in an answer that says no.
-        assert_eq!(class(&of(404, None, r#"{"retry_in_ms": 1}"#)), "permanent");
+        assert_eq!(class(&of(404, r#"{"retry_in_ms": 1}"#)), "permanent");
     }
 }

@@ -14,38 +14,20 @@ use http_body::Body;
 use http_body::Frame;
 use http_body::SizeHint;
 use reqwest::Client;
-use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::header::HeaderMap;
 use reqwest::header::HeaderValue;
-use reqwest::header::RETRY_AFTER;
 use tokio_rustls::rustls::ClientConfig;
 use url::Url;
 
+use crate::channel::http;
+use crate::channel::http::Answer;
 use crate::channel::webhook::Guard;
 use crate::channel::webhook::Scheme;
 use crate::channel::webhook::resolver::Blocked;
 use crate::channel::webhook::resolver::Lookup;
 use crate::channel::webhook::resolver::Resolver;
 use crate::clock::Clock;
-
-/// Bytes of an answer that are read.
-const ANSWER: usize = 64 * 1024;
-
-/// How long a connection is kept for the next call: many servers part after five seconds, and a call into the parting is
-/// in doubt.
-const KEPT: Duration = Duration::from_secs(4);
-
-/// What the target answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// The HTTP status.
-    pub status: u16,
-    /// The header of that name.
-    pub retry_after: Option<String>,
-    /// What it said; none where it said too much, or did not finish.
-    pub body: Option<Vec<u8>>,
-}
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +68,7 @@ impl Caller {
                 .dns_resolver(Arc::new(resolver))
                 .http1_only()
                 .tcp_nodelay(true)
-                .pool_idle_timeout(KEPT)
+                .pool_idle_timeout(http::KEPT)
                 .referer(false)
                 .user_agent(concat!("Carillon/", env!("CARGO_PKG_VERSION")))
                 .tls_backend_preconfigured(tls.clone())
@@ -123,57 +105,29 @@ impl Caller {
             }))
             .send();
         match tokio::time::timeout(limit, sending).await {
-            Ok(Ok(response)) => Ok(self.read(response, until).await),
+            Ok(Ok(response)) => {
+                // What it says beside that it failed, nobody asks for.
+                let left = if response.status().is_success() {
+                    until.saturating_sub(self.clock.elapsed())
+                } else {
+                    Duration::ZERO
+                };
+                Ok(Answer::read(response, left, self.clock.now()).await)
+            }
             Ok(Err(error)) => Err(failure(error, begun.load(Ordering::SeqCst))),
             Err(_) if begun.load(Ordering::SeqCst) => Err(Failure::Lost("no answer came in time".to_owned())),
             Err(_) => Err(Failure::Unreached("no connection came about in time".to_owned())),
         }
     }
-
-    /// The status is an answer, whatever becomes of the rest.
-    async fn read(&self, mut response: Response, until: Duration) -> Answer {
-        let retry_after = response.headers().get(RETRY_AFTER);
-        let retry_after = retry_after.and_then(|value| value.to_str().ok().map(str::to_owned));
-        let status = response.status();
-        let left = until.saturating_sub(self.clock.elapsed());
-        let body = if status.is_success() {
-            tokio::time::timeout(left, whole(&mut response))
-                .await
-                .unwrap_or_default()
-        } else {
-            None
-        };
-        Answer {
-            status: status.as_u16(),
-            retry_after,
-            body,
-        }
-    }
 }
 
-async fn whole(response: &mut Response) -> Option<Vec<u8>> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.ok()? {
-        if body.len() + chunk.len() > ANSWER {
-            return None;
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Some(body)
-}
-
-/// The URL is left out of what is told: the paths of webhooks are often secrets.
+/// How far a call got that has no answer.
 fn failure(error: reqwest::Error, begun: bool) -> Failure {
-    let error = error.without_url();
-    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-    let mut told: Vec<String> = Vec::new();
-    for cause in causes {
-        if cause.is::<Blocked>() {
-            return Failure::Blocked;
-        }
-        told.push(cause.to_string());
+    let mut causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    if causes.any(|cause| cause.is::<Blocked>()) {
+        return Failure::Blocked;
     }
-    let told = told.join(": ");
+    let told = http::causes(error);
     if begun {
         Failure::Lost(told)
     } else {

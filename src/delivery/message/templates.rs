@@ -183,9 +183,11 @@ impl Renderer {
         Ok(channel::Message {
             id: reminder.trigger.to_string(),
             thread: reminder.thread(),
+            owner: reminder.owner.hash(),
             to: reminder.to.to_owned(),
             content,
             language: words.tag.clone(),
+            within: None,
         })
     }
 
@@ -215,9 +217,11 @@ impl Renderer {
         Ok(channel::Message {
             thread: id.clone(),
             id,
+            owner: first.owner.hash(),
             to: first.to.to_owned(),
             content,
             language: words.tag.clone(),
+            within: None,
         })
     }
 

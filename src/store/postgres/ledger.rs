@@ -58,7 +58,8 @@ impl Endings {
     }
 }
 
-/// Records what became of triggers, from their rows, which stay.
+/// Records what became of triggers, from their rows, which stay. What may have been handed over stays in doubt whatever came
+/// after it, and history tells that: why it was given up, when, and after how many attempts.
 pub async fn record_endings(
     conn: &mut PgConnection,
     endings: &[Ending],
@@ -83,13 +84,17 @@ pub async fn record_endings(
          WHERE t.id = ANY($1)
          ORDER BY t.id
          ON CONFLICT (id) DO UPDATE SET
-             outcome = excluded.outcome, rank = excluded.rank, reason = excluded.reason, detail = excluded.detail,
-             attempts = excluded.attempts, count = excluded.count, recorded_at = excluded.recorded_at,
+             outcome = CASE WHEN delivery.rank = 2 AND excluded.rank < 2 THEN delivery.outcome ELSE excluded.outcome END,
+             rank = CASE WHEN delivery.rank = 2 AND excluded.rank < 2 THEN delivery.rank ELSE excluded.rank END,
+             reason = excluded.reason,
+             detail = CASE WHEN delivery.rank = 2 AND excluded.detail = '' THEN delivery.detail ELSE excluded.detail END,
+             attempts = CASE WHEN delivery.rank = 2 THEN greatest(delivery.attempts, excluded.attempts) ELSE excluded.attempts END,
+             count = excluded.count, recorded_at = excluded.recorded_at,
              handed_over_at = coalesce(excluded.handed_over_at, delivery.handed_over_at),
              reference = excluded.reference, await_until = excluded.await_until,
              started_at = coalesce(excluded.started_at, delivery.started_at),
              first_started_at = coalesce(delivery.first_started_at, excluded.first_started_at)
-         WHERE delivery.rank < 2 OR excluded.rank > delivery.rank",
+         WHERE delivery.rank <= 2 OR excluded.rank > delivery.rank",
     )
     .bind(endings.id)
     .bind(endings.outcome)

@@ -77,17 +77,23 @@ pub async fn webhook_news(
              UPDATE owner SET webhook_failing_since = NULL
              WHERE id = $1 AND webhook_url = $2 AND webhook_failing_since IS NOT NULL",
         ),
-        WebhookNews::Disabled(_) => sqlx::query(
-            "-- webhook_news: disabled
+        WebhookNews::Gone(_) => sqlx::query(
+            "-- webhook_news: gone
              UPDATE owner SET webhook_disabled = $3
              WHERE id = $1 AND webhook_url = $2 AND webhook_disabled IS NULL",
+        ),
+        WebhookNews::Disabled(..) => sqlx::query(
+            "-- webhook_news: disabled
+             UPDATE owner SET webhook_disabled = $3
+             WHERE id = $1 AND webhook_url = $2 AND webhook_disabled IS NULL AND webhook_failing_since = $4",
         ),
     };
     let query = query.bind(&id.0).bind(url);
     let query = match news {
         WebhookNews::Fails => query.bind(now),
         WebhookNews::Works => query,
-        WebhookNews::Disabled(reason) => query.bind(reason),
+        WebhookNews::Gone(reason) => query.bind(reason),
+        WebhookNews::Disabled(since, reason) => query.bind(reason).bind(cut(since)),
     };
     Ok(query.execute(conn).await?.rows_affected() == 1)
 }

@@ -61,11 +61,11 @@ async fn held(
     .bind(ids(batch.iter().map(|settlement| &settlement.id)))
     .fetch_all(&mut *conn)
     .await?;
-    let handed_over = handed_over(conn, batch).await?;
+    let ranks = ranks(conn, batch).await?;
     let mut held = HashMap::with_capacity(rows.len());
     for row in &rows {
         let id = Columns::new("alarm_trigger", "id", row).id()?;
-        let read = match settling::read(row, handed_over.contains(&id)) {
+        let read = match settling::read(row, ranks.get(&id).copied().unwrap_or_default()) {
             Ok(read) => Ok(read),
             Err(complaint) => {
                 ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?;
@@ -77,18 +77,21 @@ async fn held(
     Ok(held)
 }
 
-/// Those that an earlier attempt, taken for lost, said meanwhile that it handed over. Read after the triggers are
-/// locked, when nobody can say it any more.
-async fn handed_over(conn: &mut PgConnection, batch: &[Settlement]) -> Result<Vec<TriggerId>, StoreError> {
+/// What history knows of those of which it knows something: that an earlier attempt may have handed it over, or, taken for
+/// lost, said meanwhile that it did. Read after the triggers are locked, when nobody can say it any more.
+async fn ranks(conn: &mut PgConnection, batch: &[Settlement]) -> Result<HashMap<TriggerId, u8>, StoreError> {
     let rows = sqlx::query(
-        "-- settle: handed over
-         SELECT id FROM delivery WHERE id = ANY($1) AND rank >= 3",
+        "-- settle: ranks
+         SELECT id, rank FROM delivery WHERE id = ANY($1) AND rank >= 2",
     )
     .bind(ids(batch.iter().map(|settlement| &settlement.id)))
     .fetch_all(conn)
     .await?;
     rows.iter()
-        .map(|row| Columns::new("delivery", "id", row).id())
+        .map(|row| {
+            let columns = Columns::new("delivery", "id", row);
+            Ok((columns.id()?, columns.number("rank")?))
+        })
         .collect()
 }
 

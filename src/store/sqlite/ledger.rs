@@ -21,7 +21,8 @@ use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
 
-/// Records what became of triggers, from their rows, which stay. An ending of a trigger that has no row any more
+/// Records what became of triggers, from their rows, which stay. What may have been handed over stays in doubt whatever came
+/// after it, and history tells that: why it was given up, when, and after how many attempts. An ending of a trigger that has no row any more
 /// improves the history it has, if it knows more.
 pub async fn record_endings(
     conn: &mut SqliteConnection,
@@ -43,12 +44,17 @@ pub async fn record_endings(
          FROM json_each(?1) AS j CROSS JOIN alarm_trigger AS t ON t.id = unhex(j.value ->> 0)
          WHERE true
          ON CONFLICT (id) DO UPDATE SET
-             outcome = excluded.outcome, rank = excluded.rank, reason = excluded.reason, detail = excluded.detail,
-             attempts = excluded.attempts, count = excluded.count, recorded_at = excluded.recorded_at,
-             handed_over_at = coalesce(excluded.handed_over_at, handed_over_at), reference = excluded.reference,
-             await_until = excluded.await_until, started_at = coalesce(excluded.started_at, started_at),
-             first_started_at = coalesce(first_started_at, excluded.first_started_at)
-         WHERE delivery.rank < 2 OR excluded.rank > delivery.rank",
+             outcome = CASE WHEN delivery.rank = 2 AND excluded.rank < 2 THEN delivery.outcome ELSE excluded.outcome END,
+             rank = CASE WHEN delivery.rank = 2 AND excluded.rank < 2 THEN delivery.rank ELSE excluded.rank END,
+             reason = excluded.reason,
+             detail = CASE WHEN delivery.rank = 2 AND excluded.detail = '' THEN delivery.detail ELSE excluded.detail END,
+             attempts = CASE WHEN delivery.rank = 2 THEN max(delivery.attempts, excluded.attempts) ELSE excluded.attempts END,
+             count = excluded.count, recorded_at = excluded.recorded_at,
+             handed_over_at = coalesce(excluded.handed_over_at, delivery.handed_over_at),
+             reference = excluded.reference, await_until = excluded.await_until,
+             started_at = coalesce(excluded.started_at, delivery.started_at),
+             first_started_at = coalesce(delivery.first_started_at, excluded.first_started_at)
+         WHERE delivery.rank <= 2 OR excluded.rank > delivery.rank",
     )
     .bind(list(&listed))
     .bind(millis(now))

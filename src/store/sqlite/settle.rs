@@ -112,7 +112,7 @@ async fn held(
     let rows = sqlx::query(
         "-- settle
          SELECT t.id, t.owner, state, t.channel, generation, session, attempt_token, withdrawn, due_at,
-             coalesce(d.rank >= 3, 0) AS handed_over
+             coalesce(d.rank, 0) AS rank
          FROM alarm_trigger AS t LEFT JOIN delivery AS d ON d.id = t.id
          WHERE t.id IN (SELECT unhex(value) FROM json_each(?1))",
     )
@@ -122,7 +122,7 @@ async fn held(
     let mut held = HashMap::with_capacity(rows.len());
     for row in &rows {
         let columns = Columns::new("alarm_trigger", "id", row);
-        let read = match settling::read(row, columns.value("handed_over")?) {
+        let read = match settling::read(row, columns.number("rank")?) {
             Ok(read) => Ok(read),
             Err(complaint) => {
                 ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?;

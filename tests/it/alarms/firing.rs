@@ -26,6 +26,10 @@ super::stories!(
     an_alarm_whose_attempts_are_used_up_has_failed,
     a_target_that_hangs_is_called_again_when_its_time_is_over,
     nobody_there_costs_an_attempt_where_the_alarm_counts_them,
+    alarms_that_wait_for_each_other_have_their_whole_time,
+    a_target_that_hangs_for_one_owner_keeps_nobody_else_waiting,
+    a_series_whose_target_is_gone_is_paused_until_it_has_another,
+    an_alarm_that_nobody_answers_tells_of_all_its_attempts,
 );
 
 fn instant(value: &Value) -> DateTime<Utc> {
@@ -291,6 +295,91 @@ async fn nobody_there_costs_an_attempt_where_the_alarm_counts_them(program: Prog
 
     let failed = program.firing(&id, "failed").await;
     assert_eq!(failed["attempts"], 2, "{failed}");
+}
+
+async fn alarms_that_wait_for_each_other_have_their_whole_time(program: Program) {
+    // Eight at once: the others begin when the first have ended, and take as long.
+    let slow = std::iter::repeat_n(Conduct::Slow(std::time::Duration::from_secs(1)), 12);
+    let hook = Hook::start(slow).await;
+    let mut ids = Vec::new();
+    for _ in 0..12 {
+        let mut body = calling(&hook, "1s");
+        body["dispatch_timeout_ms"] = json!(1_800);
+        body["max_retries"] = json!(0);
+        ids.push(program.create(body).await);
+    }
+    for id in &ids {
+        program.firing(id, "sent").await;
+    }
+    assert_eq!(hook.calls().len(), 12);
+}
+
+async fn a_target_that_hangs_for_one_owner_keeps_nobody_else_waiting(program: Program) {
+    let hook = Hook::start(std::iter::repeat_n(Conduct::Hang, 8)).await;
+    for _ in 0..12 {
+        program.create(calling(&hook, "100ms")).await;
+    }
+    hook.until(8).await;
+    let neighbour = Program::new(std::rc::Rc::clone(&program.node), "neighbour").await;
+    neighbour.create(calling(&hook, "100ms")).await;
+
+    // The others of the first owner wait for those that hang.
+    let call = hook.until(9).await.remove(8);
+
+    assert_eq!(call.json()["owner"], neighbour.owner);
+}
+
+async fn a_series_whose_target_is_gone_is_paused_until_it_has_another(program: Program) {
+    let hook = Hook::start([Conduct::status(410)]).await;
+    let series = json!({ "kind": "cron", "cron": "@every 1h", "channel": "webhook", "target": hook.url() });
+    let id = program.create(series).await;
+    program.act(&id, "run").await.ok();
+
+    program.firing(&id, "failed").await;
+
+    let alarm = program.alarm(&id).await;
+    assert_eq!(
+        (&alarm["status"], &alarm["paused"]),
+        (&json!("active"), &json!(true))
+    );
+    assert!(
+        alarm["last_error"].as_str().is_some_and(|it| it.contains("410")),
+        "{alarm}"
+    );
+    let other = Hook::start([]).await;
+    program.patch(&id, json!({ "target": other.url() })).await.ok();
+    let resumed = program.act(&id, "resume").await.ok();
+    assert_eq!(resumed.get("paused"), None, "{resumed}");
+    assert!(resumed["next_fire_at"].is_string(), "{resumed}");
+}
+
+async fn an_alarm_that_nobody_answers_tells_of_all_its_attempts(program: Program) {
+    let hook = Hook::start(std::iter::repeat_n(Conduct::HangUp, 3)).await;
+    let mut body = calling(&hook, "100ms");
+    body["max_retries"] = json!(2);
+    body["backoff_ms"] = json!(100);
+    let id = program.create(body).await;
+
+    let firing = crate::harness::eventually("its attempts are used up", async || {
+        let firing = program.firing(&id, "in_doubt").await;
+        (firing["attempts"] == 3).then_some(firing)
+    });
+
+    assert_eq!(firing.await["reason"], "exhausted");
+    assert_eq!(hook.calls().len(), 3);
+    let metrics = program
+        .node
+        .get("/metrics")
+        .await
+        .body
+        .as_str()
+        .expect("text")
+        .to_owned();
+    assert!(metrics.contains("carillon_in_doubt_total{decision"), "{metrics}");
+    assert!(
+        !metrics.contains(r#"carillon_in_doubt_total{decision="record"} 0"#),
+        "{metrics}"
+    );
 }
 
 /// Killed between the commit and the instant, and started again.

@@ -39,6 +39,7 @@ contract! {
     a_late_settle_leaves_the_row_to_another_attempt_that_is_sending,
     a_late_settle_that_handed_nothing_over_leaves_the_row_to_its_holder,
     what_may_have_arrived_is_never_called_failed,
+    every_attempt_in_doubt_shows_in_history,
     what_may_have_arrived_and_then_does_is_sent,
     an_attempt_with_another_token_settles_nothing,
     a_conflict_with_history_upgrades_it_and_never_downgrades,
@@ -249,10 +250,21 @@ async fn what_is_learnt_of_a_webhook_is_noted_once_and_forgotten_with_it(base: &
     assert!(news(url, WebhookNews::Works).await);
     assert_eq!(known().await, Webhook::at(url.to_owned()));
 
-    assert!(!news("https://example.org/old", WebhookNews::Disabled("gone")).await);
-    assert!(news(url, WebhookNews::Fails).await && news(url, WebhookNews::Disabled("gone")).await);
-    assert!(!news(url, WebhookNews::Disabled("again")).await);
-    assert_eq!(known().await.disabled.as_deref(), Some("gone"));
+    let old = "https://example.org/old";
+    assert!(!news(old, WebhookNews::Gone("gone")).await);
+    let first = minute(0);
+    assert!(news(url, WebhookNews::Fails).await);
+    stage.pass(1);
+    // It worked meanwhile, as another node knows, and fails anew.
+    assert!(news(url, WebhookNews::Works).await);
+    assert!(!news(url, WebhookNews::Disabled(first, "long")).await);
+    assert!(news(url, WebhookNews::Fails).await);
+    assert!(!news(url, WebhookNews::Disabled(first, "long")).await);
+    assert_eq!(known().await.disabled, None);
+    let since = known().await.failing_since.expect("it fails");
+    assert!(news(url, WebhookNews::Disabled(since, "long")).await);
+    assert!(!news(url, WebhookNews::Gone("again")).await);
+    assert_eq!(known().await.disabled.as_deref(), Some("long"));
 
     stage.store.put_owner(&ada).await.expect("it is written");
     assert_eq!(known().await, Webhook::at(url.to_owned()));
@@ -307,16 +319,45 @@ async fn what_may_have_arrived_is_never_called_failed(base: &Base) {
     );
 
     assert_eq!(stage.fire(&[again], 8, &send()).await.granted.len(), 1);
+    stage.pass(1);
     let settled = stage
         .settle(done(again, 8, Outcome::Failed, Reason::Refused))
         .await;
-    assert_eq!(settled, Settled::Recorded);
+    assert_eq!(settled, Settled::InDoubt);
 
+    // History tells why it was given up, when, and after how many attempts.
     assert_eq!(
         stage.outcome(trigger.id()).await,
-        Some((Outcome::InDoubt, Reason::ConnectionLost))
+        Some((Outcome::InDoubt, Reason::Refused))
     );
+    let history = stage.history().await;
+    assert_eq!((history.len(), history[0].attempts), (1, 2));
+    assert_eq!(history[0].recorded_at, minute(1));
     assert!(stage.trigger(&trigger).await.is_none(), "it is owed no more");
+}
+
+async fn every_attempt_in_doubt_shows_in_history(base: &Base) {
+    let stage = Stage::on(base).await;
+    let trigger = new("e", 0);
+    let mut claim = stage.sending(&trigger, 7).await;
+    for (token, attempts) in [(7, 1), (8, 2)] {
+        let Settled::Retrying(again) = stage.settle(doubtful(retry(claim, token, 0, true))).await else {
+            panic!("it is tried again");
+        };
+        claim = again;
+        assert_eq!(stage.history().await[0].attempts, attempts);
+        stage.pass(1);
+        assert_eq!(stage.fire(&[claim], token + 1, &send()).await.granted.len(), 1);
+    }
+    let last = done(claim, 9, Outcome::InDoubt, Reason::Exhausted);
+    assert_eq!(stage.settle(last).await, Settled::InDoubt);
+    let history = stage.history().await;
+    assert_eq!((history.len(), history[0].attempts), (1, 3));
+    assert_eq!(history[0].recorded_at, minute(2));
+    assert_eq!(
+        stage.outcome(trigger.id()).await,
+        Some((Outcome::InDoubt, Reason::Exhausted))
+    );
 }
 
 async fn what_may_have_arrived_and_then_does_is_sent(base: &Base) {
@@ -418,10 +459,11 @@ async fn a_sending_row_whose_event_is_deleted_is_recorded_as_it_ends(base: &Base
             .await
             .expect("it is applied");
 
-        assert_eq!(
-            stage.settle(done(claim, 7, outcome, reason)).await,
-            Settled::Recorded
-        );
+        let expected = match outcome {
+            Outcome::InDoubt => Settled::InDoubt,
+            _ => Settled::Recorded,
+        };
+        assert_eq!(stage.settle(done(claim, 7, outcome, reason)).await, expected);
 
         assert_eq!(stage.outcome(trigger.id()).await, Some((outcome, reason)));
         assert!(stage.triggers("e").await.is_empty());

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carillon::channel::Channel;
+use carillon::channel::Message;
 use carillon::channel::Report;
 use carillon::channel::webhook::Config;
 use carillon::clock::Clock;
 use carillon::clock::SystemClock;
 use tokio::task::JoinSet;
 
+use super::SHORT;
+use super::WHOLE;
 use super::channel;
 use super::class;
 use super::config;
@@ -68,6 +71,39 @@ async fn an_endpoint_that_hangs_takes_its_own_share_and_is_then_left_alone() {
         [("busy", 500 - arrived), ("in doubt", arrived)].into(),
         "what was not sent costs no attempt"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_hangs_for_one_owner_is_called_for_another_all_the_same() {
+    // One host, and even one URL: what comes after the first eight is answered.
+    let shared = Hook::start(std::iter::repeat_n(Conduct::Hang, 8)).await;
+    let patient = Config {
+        timeout: SHORT,
+        ..config(&HERE)
+    };
+    let channel = Arc::new(channel(patient));
+    let mut lost = JoinSet::new();
+    for id in 0..16 {
+        let (channel, url) = (Arc::clone(&channel), shared.url());
+        lost.spawn(async move { channel.send(&message(id, &url), within(WHOLE)).await });
+    }
+    shared.until(8).await;
+    let mut id = 100;
+    let mut of_another = async || {
+        id += 1;
+        let message = Message {
+            owner: 8,
+            ..message(id, &shared.url())
+        };
+        let report = channel.send(&message, within(WHOLE)).await;
+        assert_eq!(class(&report).0, "accepted", "{report:?}");
+    };
+    // While they hang, and when the endpoint is left alone for their owner.
+    of_another().await;
+    while lost.join_next().await.is_some() {}
+    let left_alone = channel.send(&message(1, &shared.url()), within(WHOLE)).await;
+    assert_eq!(class(&left_alone).0, "busy", "{left_alone:?}");
+    of_another().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use carillon::channel::Channel;
+use carillon::channel::Message;
 use carillon::channel::Report;
+use carillon::channel::webhook::Config;
 use carillon::clock::Clock;
 use carillon::clock::SystemClock;
 use chrono::TimeDelta;
@@ -144,7 +146,7 @@ async fn nobody_there_is_the_targets_fault() {
 async fn what_does_not_answer_in_time_is_in_doubt_and_a_success_that_does_not_end_is_one() {
     for (conduct, expected) in [(Conduct::Hang, "in doubt"), (Conduct::Stall, "accepted")] {
         let hook = Hook::start([conduct]).await;
-        let hasty = carillon::channel::webhook::Config {
+        let hasty = Config {
             timeout: SHORT,
             ..config(&HERE)
         };
@@ -157,12 +159,21 @@ async fn what_does_not_answer_in_time_is_in_doubt_and_a_success_that_does_not_en
 }
 
 #[tokio::test]
-async fn a_call_ends_by_its_deadline_and_none_begins_after_it() {
-    let hook = Hook::start([Conduct::Hang]).await;
-    let channel = channel(config(&HERE));
-    let report = channel.send(&message(1, &hook.url()), within(SHORT)).await;
-    assert_eq!(class(&report).0, "in doubt", "{report:?}");
+async fn a_call_has_its_whole_time_or_is_not_begun() {
+    let hook = Hook::start([Conduct::Slow(SHORT)]).await;
+    let channel = channel(Config {
+        timeout: SHORT / 3,
+        ..config(&HERE)
+    });
+    let patient = Message {
+        within: Some(WHOLE / 2),
+        ..message(1, &hook.url())
+    };
+    // What the message says of its own, whatever the channel would give it.
+    assert_eq!(class(&channel.send(&patient, within(WHOLE)).await).0, "accepted");
 
+    let report = channel.send(&patient, within(WHOLE / 3)).await;
+    assert_eq!(class(&report).0, "busy", "it would be cut short: {report:?}");
     let late = channel
         .send(&message(1, &hook.url()), within(Duration::ZERO))
         .await;

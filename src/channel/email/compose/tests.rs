@@ -16,6 +16,7 @@ fn message() -> Message {
     Message {
         id: "0123456789abcdef0123456789abcdef".to_owned(),
         thread: "fedcba9876543210fedcba9876543210".to_owned(),
+        owner: 7,
         to: "jo@example.org".to_owned(),
         content: Content::Letter {
             subject: "Reminder: Stand-up".to_owned(),
@@ -23,6 +24,7 @@ fn message() -> Message {
             html: "<p>Starts in 15 minutes</p>\n".to_owned(),
         },
         language: "en".to_owned(),
+        within: None,
     }
 }
 
