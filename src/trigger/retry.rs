@@ -12,6 +12,15 @@ use crate::trigger::TriggerId;
 /// breaker's affair, and when it is back, everything shall leave within a minute.
 const TARGET_PAUSE: Duration = Duration::from_secs(30);
 
+/// The pauses of the preset "minutes", as mail relays expect them; the last of them goes on.
+pub const MINUTES: [Duration; 5] = [
+    Duration::from_mins(1),
+    Duration::from_mins(2),
+    Duration::from_mins(5),
+    Duration::from_mins(10),
+    Duration::from_mins(20),
+];
+
 /// How often and how soon a channel tries again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
