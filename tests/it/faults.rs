@@ -5,6 +5,8 @@
 //! What a relay or another target does wrong ([`mail`], [`stalls`], [`reports`]) needs one node alone, on SQLite, and so do many
 //! reminders at one instant ([`crowd`]).
 //!
+//! What a provider of text messages does wrong is in `sms/journey.rs`, and how the limits of an owner look in `limits.rs`.
+//!
 //! Each test is named by its number in the table of `ARCHITECTURE.md`. They run in a short form; `tests/faults.sh` runs
 //! the long one ([`size`]). One at a time: each takes all of the machine.
 
@@ -16,9 +18,9 @@ mod links;
 mod load;
 mod mail;
 mod processes;
-mod push;
+pub mod push;
 mod reports;
-mod size;
+pub mod size;
 mod stalls;
 mod verdict;
 mod witness;

@@ -1,21 +1,28 @@
-//! Everybody at once: reminders of many owners that are due at one instant, and a relay that takes so many a second. Nothing
-//! is broken; what is measured is whether all leave as fast as the relay takes them, in little memory, and fairly.
+//! Many at once: reminders of many owners that are due at one instant, and a relay that takes so many a second; or of one
+//! owner, who is limited. Nothing is broken; what is measured is whether all leave as fast as the relay takes them, in little
+//! memory, and fairly.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
+use carillon::clock::Clock;
+use carillon::clock::SystemClock;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
+use serde_json::Value;
 use serde_json::json;
 
 use crate::faults::push;
 use crate::faults::size::choose;
+use crate::faults::size::seconds;
+use crate::harness::api::OWNER;
 use crate::harness::calendar::Calendar;
 use crate::harness::node::Home;
 use crate::harness::node::Node;
 use crate::harness::now;
+use crate::harness::sink::Mail;
 use crate::harness::sink::Manners;
 use crate::harness::sink::Sink;
 use crate::harness::whole_second_in;
@@ -32,6 +39,23 @@ fn peak(node: &Node) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kib.expect("Linux tells it") / 1_024
+}
+
+/// Waits until the relay took responsibility for so many.
+async fn taken(sink: &Sink, count: usize, patience: Duration) {
+    let mut pace = tokio::time::interval(Duration::from_millis(50));
+    let arriving = async {
+        while sink.with_log(|log| log.mails.iter().filter(|mail| mail.accepted).count()) < count {
+            pace.tick().await;
+        }
+    };
+    let arrived = tokio::time::timeout(patience, arriving).await;
+    assert!(arrived.is_ok(), "waited {patience:?} in vain for {count} mails");
+}
+
+fn owner(name: &str) -> (String, Value) {
+    let owner = json!({ "email": format!("{name}@example.org"), "time_zone": "UTC", "locale": "en" });
+    (name.to_owned(), owner)
 }
 
 /// How long each owner waited for each reminder, in order.
@@ -64,11 +88,7 @@ async fn f27_what_is_due_at_one_instant_leaves_as_fast_as_the_relay_takes_it_and
     sink.be(Manners::Pace(pace));
     let node = Home::new().with_relay(sink.port).start().await;
     let due = whole_second_in(choose(8, 120));
-    let people = (0..owners).map(|number| {
-        let owner = json!({ "email": format!("o{number}@example.org"), "time_zone": "UTC", "locale": "en" });
-        (format!("o{number}"), owner)
-    });
-    push::owners(&node, people).await;
+    push::owners(&node, (0..owners).map(|number| owner(&format!("o{number}")))).await;
     let events = (0..count).map(|number| {
         let key = format!("c{number}@example.org");
         let event = Calendar::far_away(&key).alarm_at(due);
@@ -84,14 +104,7 @@ async fn f27_what_is_due_at_one_instant_leaves_as_fast_as_the_relay_takes_it_and
     let least = pace * u32::try_from(count).expect("it is small") / CONNECTIONS;
     let allowed = choose(least * 3, least.mul_f64(1.25)) + Duration::from_secs(2);
     let patience = (due - now()).to_std().unwrap_or_default() + allowed + Duration::from_secs(30);
-    let mut look = tokio::time::interval(Duration::from_millis(50));
-    let arriving = async {
-        while sink.with_log(|log| log.mails.iter().filter(|mail| mail.accepted).count()) < count {
-            look.tick().await;
-        }
-    };
-    let arrived = tokio::time::timeout(patience, arriving).await;
-    assert!(arrived.is_ok(), "waited {patience:?} in vain for {count} mails");
+    taken(&sink, count, patience).await;
 
     assert_eq!(sink.with_log(|log| log.by_message_id().len()), count);
     assert_eq!(sink.with_log(|log| log.mails.len()), count, "each once");
@@ -130,4 +143,89 @@ async fn f27_what_is_due_at_one_instant_leaves_as_fast_as_the_relay_takes_it_and
         longest.as_seconds_f64(),
         usual.as_seconds_f64()
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f28_a_flood_of_one_owner_is_limited_on_record_and_nobody_else_is_late() {
+    const LIMIT: usize = 20;
+    let (flood, others, minute) = choose((900, 20, 3), (100_000, 200, 60));
+    let sink = Sink::start().await;
+    let node = Home::new()
+        .with_relay(sink.port)
+        .with("CHANNELS__EMAIL__LIMIT__AMOUNT", &LIMIT.to_string())
+        .with("CHANNELS__EMAIL__LIMIT__TIMEFRAME", "1h")
+        .with("CHANNELS__EMAIL__ON_LIMIT", "drop")
+        .start()
+        .await;
+    let due = whole_second_in(choose(9, 180));
+    let names = (0..others).map(|number| format!("o{number}"));
+    let people = names.clone().chain([OWNER.to_owned()]);
+    push::owners(&node, people.map(|name| owner(&name))).await;
+    let event = |owner: &str, number: usize, second: usize| {
+        let key = format!("{owner}-{number}@example.org");
+        let event = Calendar::far_away(&key).named(&format!("Second [{second}]"));
+        (key, owner.to_owned(), event.alarm_at(second_after(due, second)))
+    };
+    // The others have one now and then, and no more than the limit.
+    let each = minute.min(LIMIT);
+    let theirs = names
+        .flat_map(|name| (0..each).map(move |number| (name.clone(), number)))
+        .map(|(name, number)| event(&name, number, number * minute / each));
+    let flooding = (0..flood).map(|number| event(OWNER, number, number % minute));
+    push::events(&node, flooding.chain(theirs)).await;
+    assert!(
+        now() < due,
+        "the machine became slow: not all were there when they were due"
+    );
+
+    let count = others * each + LIMIT;
+    let patience = (due - now()).to_std().unwrap_or_default() + seconds(30, 180);
+    taken(&sink, count, patience).await;
+    let ended = async {
+        while node.whole_history().await.len() < flood {
+            SystemClock.sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let ended = tokio::time::timeout(patience, ended).await;
+    assert!(
+        ended.is_ok(),
+        "waited {patience:?} in vain for all that was due to be on record"
+    );
+
+    let history = node.whole_history().await;
+    let limited = history.iter().filter(|row| row["reason"] == "rate limit").count();
+    assert_eq!((history.len(), limited), (flood, flood - LIMIT));
+    assert_eq!(sink.with_log(|log| log.mails.len()), count, "each once");
+    let lateness = sink.with_log(|log| {
+        let theirs = log
+            .mails
+            .iter()
+            .filter(|mail| !mail.recipients[0].starts_with(OWNER));
+        let mut lateness: Vec<TimeDelta> = theirs.map(|mail| mail.at - promised(mail, due)).collect();
+        lateness.sort();
+        lateness
+    });
+    assert_eq!(lateness.len(), others * each, "the flood within its limit");
+    let p99 = lateness[(lateness.len() * 99).div_ceil(100) - 1];
+    assert!(lateness[0] >= TimeDelta::zero(), "early: {}", lateness[0]);
+    assert!(
+        p99 <= TimeDelta::seconds(choose(3, 1)),
+        "p99 of the others is {p99}"
+    );
+    println!(
+        "F28 | {flood} of one owner, {limited} of them limited on record; p99 of {} others {:.2} s",
+        lateness.len(),
+        p99.as_seconds_f64()
+    );
+}
+
+fn second_after(due: DateTime<Utc>, second: usize) -> DateTime<Utc> {
+    due + TimeDelta::seconds(i64::try_from(second).expect("it is small"))
+}
+
+/// When it was due, by the second in its event's name.
+fn promised(mail: &Mail, due: DateTime<Utc>) -> DateTime<Utc> {
+    let subject = mail.header("Subject");
+    let second = subject.split(['[', ']']).nth(1).and_then(|it| it.parse().ok());
+    second_after(due, second.unwrap_or_else(|| panic!("a strange mail: {subject}")))
 }

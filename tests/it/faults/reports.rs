@@ -170,27 +170,19 @@ async fn post(url: &str) {
 
 /// Outcome and attempts of each, by its number.
 async fn outcomes(node: &Node) -> BTreeMap<usize, (String, u64)> {
-    let (mut outcomes, mut cursor) = (BTreeMap::new(), Some(String::new()));
-    while let Some(after) = cursor {
-        let page = node
-            .get(&format!("/v1/history?owner={OWNER}&limit=500{after}"))
-            .await
-            .ok();
-        for row in items(&page) {
-            let number = text(&row["event"])
-                .trim_start_matches('w')
-                .split('@')
-                .next()
-                .and_then(|it| it.parse().ok());
-            let end = (
-                text(&row["outcome"]),
-                row["attempts"].as_u64().unwrap_or_default(),
-            );
-            outcomes.insert(number.expect("a number of ours"), end);
-        }
-        cursor = page["next_cursor"].as_str().map(|it| format!("&cursor={it}"));
-    }
-    outcomes
+    let outcome = |row: &Value| {
+        let uid = text(&row["event"]);
+        let number = uid.trim_start_matches('w').split('@').next();
+        let end = (
+            text(&row["outcome"]),
+            row["attempts"].as_u64().unwrap_or_default(),
+        );
+        (
+            number.and_then(|it| it.parse().ok()).expect("a number of ours"),
+            end,
+        )
+    };
+    node.whole_history().await.iter().map(outcome).collect()
 }
 
 fn expected(number: usize) -> (String, u64) {
