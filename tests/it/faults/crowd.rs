@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use carillon::clock::Clock;
-use carillon::clock::SystemClock;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
@@ -22,6 +20,7 @@ use crate::harness::calendar::Calendar;
 use crate::harness::node::Home;
 use crate::harness::node::Node;
 use crate::harness::now;
+use crate::harness::sink::Log;
 use crate::harness::sink::Mail;
 use crate::harness::sink::Manners;
 use crate::harness::sink::Sink;
@@ -29,6 +28,9 @@ use crate::harness::whole_second_in;
 
 /// Connections of a node to its relay.
 const CONNECTIONS: u32 = 8;
+
+/// How many reminders one owner may get, in the test of the flood.
+const LIMIT: usize = 20;
 
 /// MiB that the node may use.
 const MEMORY: u64 = 512;
@@ -87,8 +89,8 @@ async fn f27_what_is_due_at_one_instant_leaves_as_fast_as_the_relay_takes_it_and
     let sink = Sink::start().await;
     sink.be(Manners::Pace(pace));
     let node = Home::new().with_relay(sink.port).start().await;
-    let due = whole_second_in(choose(8, 120));
     push::owners(&node, (0..owners).map(|number| owner(&format!("o{number}")))).await;
+    let due = whole_second_in(choose(6, 90));
     let events = (0..count).map(|number| {
         let key = format!("c{number}@example.org");
         let event = Calendar::far_away(&key).alarm_at(due);
@@ -101,8 +103,8 @@ async fn f27_what_is_due_at_one_instant_leaves_as_fast_as_the_relay_takes_it_and
         "the machine became slow: not all were there when they were due"
     );
 
-    let least = pace * u32::try_from(count).expect("it is small") / CONNECTIONS;
-    let allowed = choose(least * 3, least.mul_f64(1.25)) + Duration::from_secs(2);
+    let needed = pace * u32::try_from(count).expect("it is small") / CONNECTIONS;
+    let allowed = choose(needed * 3, needed.mul_f64(1.25)) + Duration::from_secs(2);
     let patience = (due - now()).to_std().unwrap_or_default() + allowed + Duration::from_secs(30);
     taken(&sink, count, patience).await;
 
@@ -115,14 +117,14 @@ async fn f27_what_is_due_at_one_instant_leaves_as_fast_as_the_relay_takes_it_and
                 .values()
                 .all(|it| it.len() == each && it[0] >= TimeDelta::zero())
     );
-    let last = waits
+    let latest = waits
         .values()
         .filter_map(|it| it.last())
         .max()
         .expect("there are owners");
     assert!(
-        last.to_std().is_ok_and(|last| last <= allowed),
-        "{last} of {allowed:?}"
+        latest.to_std().is_ok_and(|latest| latest <= allowed),
+        "{latest} of {allowed:?}"
     );
     let means: Vec<TimeDelta> = waits.values().map(|it| mean(it)).collect();
     let (longest, usual) = (means.iter().max().expect("there are owners"), mean(&means));
@@ -138,17 +140,62 @@ async fn f27_what_is_due_at_one_instant_leaves_as_fast_as_the_relay_takes_it_and
     assert!((5..MEMORY).contains(&peak), "{peak} MiB");
     println!(
         "F27 | {count} reminders of {owners} owners in {:.1} s (the relay needs {:.1}), {peak} MiB at the most, longest mean wait {:.2} of {:.2} s",
-        last.as_seconds_f64(),
-        least.as_secs_f64(),
+        latest.as_seconds_f64(),
+        needed.as_secs_f64(),
         longest.as_seconds_f64(),
         usual.as_seconds_f64()
     );
 }
 
+/// What one owner has too much of, and others little.
+struct Flood {
+    /// Reminders of the one owner.
+    of_one: usize,
+    /// The others.
+    others: usize,
+    /// Seconds in which all is due.
+    seconds: usize,
+}
+
+impl Flood {
+    /// How many each of the others has: some now and then, and no more than the limit.
+    fn each(&self) -> usize {
+        self.seconds.min(LIMIT)
+    }
+
+    fn names(&self) -> impl Iterator<Item = String> + use<> {
+        (0..self.others).map(|number| format!("o{number}"))
+    }
+
+    /// Puts everything, due from that instant on.
+    async fn put(&self, node: &Node, due: DateTime<Utc>) {
+        let (each, seconds) = (self.each(), self.seconds);
+        let event = |owner: &str, number: usize, second: usize| {
+            let key = format!("{owner}-{number}@example.org");
+            let event = Calendar::far_away(&key).named(&format!("Second [{second}]"));
+            (key, owner.to_owned(), event.alarm_at(second_after(due, second)))
+        };
+        let theirs = self
+            .names()
+            .flat_map(|name| (0..each).map(move |number| (name.clone(), number)))
+            .map(|(name, number)| event(&name, number, number * seconds / each));
+        let flooding = (0..self.of_one).map(|number| event(OWNER, number, number % seconds));
+        push::events(node, flooding.chain(theirs)).await;
+        assert!(
+            now() < due,
+            "the machine became slow: not all were there when they were due"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f28_a_flood_of_one_owner_is_limited_on_record_and_nobody_else_is_late() {
-    const LIMIT: usize = 20;
-    let (flood, others, minute) = choose((900, 20, 3), (100_000, 200, 60));
+    let (of_one, others, minute) = choose((900, 20, 3), (100_000, 200, 60));
+    let flood = Flood {
+        of_one,
+        others,
+        seconds: minute,
+    };
     let sink = Sink::start().await;
     let node = Home::new()
         .with_relay(sink.port)
@@ -157,55 +204,35 @@ async fn f28_a_flood_of_one_owner_is_limited_on_record_and_nobody_else_is_late()
         .with("CHANNELS__EMAIL__ON_LIMIT", "drop")
         .start()
         .await;
-    let due = whole_second_in(choose(9, 180));
-    let names = (0..others).map(|number| format!("o{number}"));
-    let people = names.clone().chain([OWNER.to_owned()]);
+    let people = flood.names().chain([OWNER.to_owned()]);
     push::owners(&node, people.map(|name| owner(&name))).await;
-    let event = |owner: &str, number: usize, second: usize| {
-        let key = format!("{owner}-{number}@example.org");
-        let event = Calendar::far_away(&key).named(&format!("Second [{second}]"));
-        (key, owner.to_owned(), event.alarm_at(second_after(due, second)))
-    };
-    // The others have one now and then, and no more than the limit.
-    let each = minute.min(LIMIT);
-    let theirs = names
-        .flat_map(|name| (0..each).map(move |number| (name.clone(), number)))
-        .map(|(name, number)| event(&name, number, number * minute / each));
-    let flooding = (0..flood).map(|number| event(OWNER, number, number % minute));
-    push::events(&node, flooding.chain(theirs)).await;
-    assert!(
-        now() < due,
-        "the machine became slow: not all were there when they were due"
-    );
+    let due = whole_second_in(choose(7, 150));
+    flood.put(&node, due).await;
 
-    let count = others * each + LIMIT;
+    let count = others * flood.each() + LIMIT;
     let patience = (due - now()).to_std().unwrap_or_default() + seconds(30, 180);
     taken(&sink, count, patience).await;
-    let ended = async {
-        while node.whole_history().await.len() < flood {
-            SystemClock.sleep(Duration::from_millis(100)).await;
+    let mut pace = tokio::time::interval(Duration::from_millis(200));
+    let recording = async {
+        let mut history = Vec::new();
+        while history.len() < of_one {
+            pace.tick().await;
+            history = node.whole_history().await;
         }
+        history
     };
-    let ended = tokio::time::timeout(patience, ended).await;
-    assert!(
-        ended.is_ok(),
-        "waited {patience:?} in vain for all that was due to be on record"
-    );
+    let history = tokio::time::timeout(patience, recording).await;
+    let history = history.expect("all that was due is on record in time");
 
-    let history = node.whole_history().await;
     let limited = history.iter().filter(|row| row["reason"] == "rate limit").count();
-    assert_eq!((history.len(), limited), (flood, flood - LIMIT));
+    assert_eq!((history.len(), limited), (of_one, of_one - LIMIT));
     assert_eq!(sink.with_log(|log| log.mails.len()), count, "each once");
-    let lateness = sink.with_log(|log| {
-        let theirs = log
-            .mails
-            .iter()
-            .filter(|mail| !mail.recipients[0].starts_with(OWNER));
-        let mut lateness: Vec<TimeDelta> = theirs.map(|mail| mail.at - promised(mail, due)).collect();
-        lateness.sort();
-        lateness
-    });
-    assert_eq!(lateness.len(), others * each, "the flood within its limit");
+    let lateness = sink.with_log(|log| lateness_of_others(log, due));
+    assert_eq!(
+        lateness.len(),
+        others * flood.each(),
+        "the flood within its limit"
+    );
     let p99 = lateness[(lateness.len() * 99).div_ceil(100) - 1];
     assert!(lateness[0] >= TimeDelta::zero(), "early: {}", lateness[0]);
     assert!(
@@ -213,10 +240,21 @@ async fn f28_a_flood_of_one_owner_is_limited_on_record_and_nobody_else_is_late()
         "p99 of the others is {p99}"
     );
     println!(
-        "F28 | {flood} of one owner, {limited} of them limited on record; p99 of {} others {:.2} s",
+        "F28 | {of_one} of one owner, {limited} of them limited on record; p99 of {} others {:.2} s",
         lateness.len(),
         p99.as_seconds_f64()
     );
+}
+
+/// How late the mails to the others came, sorted.
+fn lateness_of_others(log: &Log, due: DateTime<Utc>) -> Vec<TimeDelta> {
+    let theirs = log
+        .mails
+        .iter()
+        .filter(|mail| !mail.recipients[0].starts_with(OWNER));
+    let mut lateness: Vec<TimeDelta> = theirs.map(|mail| mail.at - promised(mail, due)).collect();
+    lateness.sort();
+    lateness
 }
 
 fn second_after(due: DateTime<Utc>, second: usize) -> DateTime<Utc> {

@@ -181,7 +181,7 @@ async fn stalled((name, manners): (&str, Manners)) -> String {
     let p99 = lateness[(calls * 99).div_ceil(100) - 1];
     assert!(lateness[0] >= TimeDelta::zero(), "{name}: early");
     assert!(
-        p99 <= TimeDelta::seconds(choose(3, 1)),
+        p99 <= TimeDelta::milliseconds(choose(1_500, 1_000)),
         "{name}: p99 of the calls is {p99}"
     );
     let accepted = scene.accepted();

@@ -197,7 +197,8 @@ async fn f11_where_that_is_wanted_it_is_put_to_it_exactly_once_more() {
     println!("F11 | retry: {count} messages, {lost} cut, each submitted once more");
 }
 
-/// Has the provider report on a message over and over, the end before what went before it; returns how it must end.
+/// Has the provider report on a message over and over, the end before what went before it, also that it was not delivered
+/// after it was; returns how it must end.
 async fn report(number: usize, call: Call) -> (String, &'static str) {
     let body = call.json();
     let callback = body["callback"].as_str().unwrap();
@@ -206,7 +207,7 @@ async fn report(number: usize, call: Call) -> (String, &'static str) {
     } else {
         ("DELIVRD", "completed")
     };
-    for status in [end, end, "ENROUTE", end, "ACCEPTD"] {
+    for status in [end, end, "ENROUTE", end, "UNDELIV", "ACCEPTD"] {
         let answer = client()
             .get(format!("{callback}?status={status}"))
             .send()
@@ -263,5 +264,5 @@ async fn f12_reports_tripled_reversed_and_early_end_right() {
     })
     .await;
     assert_eq!(hook.with_calls(<[Call]>::len), count);
-    println!("F12 | {count} messages, each reported five times, all ended as reported");
+    println!("F12 | {count} messages, each reported on six times, all ended as reported");
 }
