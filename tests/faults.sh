@@ -16,7 +16,7 @@ run() {
     cargo test --release --locked --quiet --test it -- --test-threads 1 --nocapture "$@"
 }
 list() {
-    cargo test --release --locked --quiet --test it -- --list | sed -n 's/^\(faults::[a-z]*::f[0-9]*_.*\): test$/\1/p'
+    cargo test --release --locked --quiet --test it -- --list | sed -n 's/^\([a-z:]*::f[0-9]*_.*\): test$/\1/p'
 }
 
 failed=0

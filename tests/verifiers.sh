@@ -8,5 +8,5 @@ cd "$(dirname "$0")/.."
 environment=target/verifiers
 [ -x "$environment/bin/python" ] || python3 -m venv "$environment"
 "$environment/bin/pip" install --quiet --disable-pip-version-check standardwebhooks==1.0.0
-cargo build --locked --quiet
+cargo build --locked --quiet --bin carillon
 "$environment/bin/python" tests/verifiers/webhook.py target/debug/carillon

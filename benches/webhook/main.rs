@@ -1,4 +1,4 @@
-//! How many calls a second: `cargo bench --bench webhook`. Prints a table for the README.
+//! How many calls a second: `cargo bench --bench webhook`. Prints a table for ARCHITECTURE.md.
 //!
 //! The channel alone, with what it does for each call (target checked, room at its endpoint, signature, HTTP), against
 //! targets of ours on loopback that answer 204. Beside it the same client without the channel, which shows what HTTP itself

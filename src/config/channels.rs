@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::pauses;
 use super::reader::Reader;
 use crate::delivery::ChannelConfig;
 use crate::delivery::Detail;
@@ -31,7 +32,7 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
         time_shift_ms,
         retry: retry::Policy {
             attempts: reader.number(&key("retry.attempts"), 100),
-            schedule: schedule(reader, &key("retry.schedule")),
+            schedule: pauses::read(reader, kind),
             backoff: reader.duration(&key("retry.backoff")),
             max_backoff: reader.duration(&key("retry.max_backoff")),
             jitter: reader.fraction(&key("retry.jitter")),
@@ -58,19 +59,6 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
             ..limit
         }),
     }
-}
-
-/// Pauses between attempts.
-fn schedule(reader: &mut Reader, key: &str) -> Vec<Duration> {
-    let expected = "a list of up to 100 pauses, each more than 0 and at most 24h, such as [\"1m\", \"5m\"]";
-    let pause = |text: &String| {
-        let pause = humantime::parse_duration(text).ok()?;
-        (!pause.is_zero() && pause <= Duration::from_hours(24)).then_some(pause)
-    };
-    reader.list(key, expected, |items| {
-        let pauses: Option<Vec<Duration>> = items.iter().map(pause).collect();
-        pauses.filter(|pauses| pauses.len() <= 100)
-    })
 }
 
 /// How many messages one owner gets. All keys are read and checked even where there is no limit.

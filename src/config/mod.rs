@@ -7,6 +7,7 @@
 mod channels;
 mod complaint;
 mod mail;
+mod pauses;
 mod policies;
 mod reader;
 mod rules;

@@ -117,6 +117,37 @@ fn pauses_between_attempts_can_be_listed() {
 }
 
 #[test]
+fn pauses_between_attempts_have_a_preset_by_name() {
+    let minutes =
+        from_file("[channels.sms.retry]\npreset = \"minutes\"\nattempts = 12\njitter = 0.1\n").unwrap();
+    let listed = [1, 2, 5, 10, 20].map(Duration::from_mins);
+    let policy = &minutes.channels[&ChannelKind::Sms].retry;
+    assert_eq!((policy.schedule.as_slice(), policy.attempts), (&listed[..], 12));
+    let named = from_environment(&[("CARILLON__CHANNELS__EMAIL__RETRY__PRESET", "exponential")]).unwrap();
+    assert_eq!(
+        named.channels[&ChannelKind::Email].retry,
+        retry::Policy::default()
+    );
+
+    let told = complaints(from_file("[channels.email.retry]\npreset = \"hours\"\n"));
+    assert!(told.contains("channels.email.retry.preset = `hours`"), "{told}");
+    assert!(told.contains("one of \"exponential\", \"minutes\""), "{told}");
+    for (key, value) in [
+        ("schedule", "[\"1s\"]"),
+        ("backoff", "\"2s\""),
+        ("max_backoff", "\"1h\""),
+    ] {
+        let text = format!("[channels.email.retry]\npreset = \"minutes\"\n{key} = {value}\n");
+        let told = complaints(from_file(&text));
+        assert!(told.contains(&format!("channels.email.retry.{key} = ")), "{told}");
+        assert!(
+            told.contains("preset = `minutes`") && told.contains("leave one of the two out"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn everything_wrong_with_webhooks_is_said_at_once() {
     let told = complaints(from_file(
         "[channels.webhook]\nallow_networks = [\"10.1.2.3/16\", \"x\"]\nack = \"callback\"\ntimeout = \"0s\"\n\

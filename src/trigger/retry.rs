@@ -15,6 +15,15 @@ const TARGET_PAUSE: Duration = Duration::from_secs(30);
 /// How long before the deadline the last attempt is, where the other side asked for more patience than there is.
 const LAST: TimeDelta = TimeDelta::minutes(1);
 
+/// The pauses of the preset "minutes", as mail relays expect them; the last of them goes on.
+pub const MINUTES: [Duration; 5] = [
+    Duration::from_mins(1),
+    Duration::from_mins(2),
+    Duration::from_mins(5),
+    Duration::from_mins(10),
+    Duration::from_mins(20),
+];
+
 /// How often and how soon a channel tries again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {

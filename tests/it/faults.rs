@@ -2,11 +2,15 @@
 //! and the database fail. The oracle is the relay's log against what the API accepted ([`verdict`]), outside of the
 //! service.
 //!
-//! What a relay does wrong ([`mail`]) needs one node alone, on SQLite.
+//! What a relay or another target does wrong ([`mail`], [`stalls`], [`reports`]) needs one node alone, on SQLite, and so do many
+//! reminders at one instant ([`crowd`]).
+//!
+//! What a provider of text messages does wrong is in `sms/journey.rs`, and how the limits of an owner look in `limits.rs`.
 //!
 //! Each test is named by its number in the table of `ARCHITECTURE.md`. They run in a short form; `tests/faults.sh` runs
 //! the long one ([`size`]). One at a time: each takes all of the machine.
 
+mod crowd;
 mod database;
 mod field;
 mod leaders;
@@ -14,6 +18,9 @@ mod links;
 mod load;
 mod mail;
 mod processes;
-mod size;
+pub mod push;
+mod reports;
+pub mod size;
+mod stalls;
 mod verdict;
 mod witness;

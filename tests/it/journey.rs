@@ -91,7 +91,7 @@ async fn smtp_sink_takes_it_too() {
 #[tokio::test]
 async fn a_real_postfix_relays_it() {
     let sink = Sink::start().await;
-    let postfix = Postfix::start(sink.port).await;
+    let postfix = Postfix::start(&postfix::next(sink.port)).await;
     let node = Home::new().with_relay(postfix.port).start_with_owner().await;
     let due = whole_second_in(3);
     let event = Calendar::far_away("budget@example.org").alarm_at(due);
@@ -114,7 +114,7 @@ async fn a_real_postfix_relays_it() {
 #[tokio::test]
 async fn a_real_postfix_relays_it_in_japanese() {
     let sink = Sink::start().await;
-    let postfix = Postfix::start(sink.port).await;
+    let postfix = Postfix::start(&postfix::next(sink.port)).await;
     let node = Home::new().with_relay(postfix.port).start().await;
     let owner = json!({ "email": ADDRESS, "time_zone": "Asia/Tokyo", "locale": "ja-JP" });
     node.put(
@@ -157,7 +157,7 @@ async fn a_real_postfix_relays_it_in_japanese() {
 #[tokio::test]
 async fn what_a_real_postfix_refuses_for_good_is_tried_once() {
     let sink = Sink::start().await;
-    let postfix = Postfix::start(sink.port).await;
+    let postfix = Postfix::start(&postfix::next(sink.port)).await;
     let node = Home::new().with_relay(postfix.port).start().await;
     let owner = json!({ "email": postfix::GONE, "time_zone": "UTC", "locale": "en" });
     node.put(

@@ -23,13 +23,13 @@ use carillon::channel::webhook::WebhookChannel;
 use carillon::clock::Clock;
 use carillon::clock::SystemClock;
 
+use crate::harness::hook::SECRET;
+
 /// For what a test lets time out: short, since the test waits for it.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// For all others: no test waits for this unless something hangs.
 const WHOLE: Duration = Duration::from_secs(20);
-
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 const DOCUMENT: &str = r#"{"type":"alarm","summary":"Größe"}"#;
 

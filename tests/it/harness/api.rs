@@ -117,6 +117,18 @@ impl Node {
         items(&self.get(&format!("/v1/history?owner={OWNER}")).await.ok())
     }
 
+    /// The same, all pages of it.
+    pub async fn whole_history(&self) -> Vec<Value> {
+        let (mut rows, mut cursor) = (Vec::new(), Some(String::new()));
+        while let Some(after) = cursor {
+            let path = format!("/v1/history?owner={OWNER}&limit=500{after}");
+            let page = self.get(&path).await.ok();
+            rows.extend(items(&page));
+            cursor = page["next_cursor"].as_str().map(|it| format!("&cursor={it}"));
+        }
+        rows
+    }
+
     /// Waits until history has so many rows, none of them in doubt, and returns them: what a rescue could not know is
     /// known once the next attempt is settled.
     pub async fn certain_history_of(&self, count: usize) -> Vec<Value> {

@@ -21,6 +21,9 @@ use tokio_rustls::TlsAcceptor;
 use crate::harness::eventually;
 use crate::harness::now;
 
+/// By what calls to the targets of the tests are signed.
+pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
 /// What the target does about a call.
 #[derive(Debug, Clone)]
 pub enum Conduct {
@@ -74,11 +77,21 @@ impl Call {
     }
 }
 
-#[derive(Debug, Default)]
+/// What the target does about each call.
+type Decide = Box<dyn FnMut(&Call) -> Conduct + Send>;
+
 struct State {
     connections: usize,
     calls: Vec<Call>,
-    script: VecDeque<Conduct>,
+    decide: Decide,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("calls", &self.calls)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The target.
@@ -97,14 +110,26 @@ impl Hook {
 
     /// Starts one that encrypts.
     pub async fn with_tls(script: impl IntoIterator<Item = Conduct>, tls: Option<TlsAcceptor>) -> Self {
+        let mut script: VecDeque<Conduct> = script.into_iter().collect();
+        let next = move |_: &Call| script.pop_front().unwrap_or_else(|| Conduct::status(204));
+        Self::deciding(Box::new(next), tls).await
+    }
+
+    /// Starts one that looks at each call to know what to do.
+    pub async fn by(decide: impl FnMut(&Call) -> Conduct + Send + 'static) -> Self {
+        Self::deciding(Box::new(decide), None).await
+    }
+
+    async fn deciding(decide: Decide, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("loopback has ports");
         let hook = Self {
             port: listener.local_addr().expect("it is bound").port(),
             state: Arc::new(Mutex::new(State {
-                script: script.into_iter().collect(),
-                ..State::default()
+                connections: 0,
+                calls: Vec::new(),
+                decide,
             })),
         };
         let accepting = hook.clone();
@@ -145,11 +170,17 @@ impl Hook {
         self.state.lock().expect("no holder panics").calls.clone()
     }
 
+    /// Looks at what has arrived, without a copy.
+    pub fn with_calls<T>(&self, look: impl FnOnce(&[Call]) -> T) -> T {
+        look(&self.state.lock().expect("no holder panics").calls)
+    }
+
     /// Waits until so many calls have arrived.
     pub async fn until(&self, count: usize) -> Vec<Call> {
         let what = format!("{count} calls arrive");
         eventually(&what, async || {
-            Some(self.calls()).filter(|calls| calls.len() >= count)
+            let have_arrived = self.with_calls(|calls| calls.len() >= count);
+            have_arrived.then(|| self.calls())
         })
         .await
     }
@@ -160,10 +191,11 @@ impl Hook {
             let call = read(&mut stream).await?;
             let conduct = {
                 let mut state = self.state.lock().expect("no holder panics");
+                let conduct = (state.decide)(&call);
                 state.calls.push(call);
-                state.script.pop_front()
+                conduct
             };
-            match conduct.unwrap_or_else(|| Conduct::status(204)) {
+            match conduct {
                 Conduct::Answer(status, headers, body) => {
                     answer(&mut stream, (status, &headers, &body)).await?;
                 }

@@ -19,6 +19,7 @@ use crate::harness::Guarded;
 use crate::harness::client::client_builder;
 use crate::harness::eventually;
 use crate::harness::free_port;
+use crate::harness::hook::SECRET;
 
 /// What a node needs before it starts and keeps when it dies: its folder with the database, its port, its settings.
 #[derive(Debug)]
@@ -65,6 +66,14 @@ impl Home {
             .with("CHANNELS__EMAIL__SMTP__PORT", &port.to_string())
             .with("CHANNELS__EMAIL__SMTP__TLS", "none")
             .with("CHANNELS__EMAIL__FROM", "Calendar <calendar@carillon.test>")
+    }
+
+    /// With webhooks on this machine, signed with [`SECRET`].
+    pub fn with_webhooks(self) -> Self {
+        let secrets = self.folder().join("secrets");
+        fs::write(&secrets, SECRET).expect("the folder is ours");
+        self.with("CHANNELS__WEBHOOK__SECRET_FILE", &secrets.display().to_string())
+            .with("CHANNELS__WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8")
     }
 
     /// With a configuration file of this text.

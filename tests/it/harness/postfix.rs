@@ -18,6 +18,11 @@ use crate::harness::program;
 /// The address that this Postfix refuses for good.
 pub const GONE: &str = "gone@example.org";
 
+/// The transport to a sink on that loopback port.
+pub fn next(port: u16) -> String {
+    format!("smtp:[127.0.0.1]:{port}")
+}
+
 /// A running Postfix.
 #[derive(Debug)]
 pub struct Postfix {
@@ -28,15 +33,15 @@ pub struct Postfix {
 }
 
 impl Postfix {
-    /// Starts one that hands everything on to the sink on `next_port`.
-    pub async fn start(next_port: u16) -> Self {
+    /// Starts one that hands everything on by this transport: [`next`], or `discard:`, which throws it away.
+    pub async fn start(transport: &str) -> Self {
         assert!(
             rustix::process::geteuid().is_root(),
             "Postfix changes users, so its tests need root: run them as root, or leave them out (tests/run.sh does)"
         );
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let port = free_port();
-        let etc = lay_out(folder.path(), port, next_port);
+        let etc = lay_out(folder.path(), port, transport);
         let checked = Command::new(program("postfix", "postfix"))
             .arg("-c")
             .arg(&etc)
@@ -46,7 +51,12 @@ impl Postfix {
         assert!(checked.success(), "Postfix does not like its configuration");
         // `-d` keeps the master a child of ours; `postfix start` would detach it.
         let mut command = Command::new(program("master", "postfix"));
-        command.arg("-c").arg(&etc).arg("-d").stdin(Stdio::null());
+        command
+            .arg("-c")
+            .arg(&etc)
+            .arg("-d")
+            .stdin(Stdio::null())
+            .stdout(std::io::stderr());
         let master = Guarded::spawn(&mut command);
         eventually("Postfix to listen", async || listens(port).await).await;
         Self {
@@ -58,7 +68,7 @@ impl Postfix {
 }
 
 /// Writes a configuration below `root` and returns its folder.
-fn lay_out(root: &Path, port: u16, next_port: u16) -> std::path::PathBuf {
+fn lay_out(root: &Path, port: u16, transport: &str) -> std::path::PathBuf {
     let readable = fs::Permissions::from_mode(0o755);
     fs::set_permissions(root, readable).expect("the folder is ours");
     for name in ["etc", "queue", "data"] {
@@ -73,12 +83,12 @@ fn lay_out(root: &Path, port: u16, next_port: u16) -> std::path::PathBuf {
         "the user postfix is missing"
     );
     let etc = root.join("etc");
-    fs::write(etc.join("main.cf"), main_cf(root, next_port)).expect("the folder is ours");
+    fs::write(etc.join("main.cf"), main_cf(root, transport)).expect("the folder is ours");
     fs::write(etc.join("master.cf"), master_cf(port)).expect("the folder is ours");
     etc
 }
 
-fn main_cf(root: &Path, next_port: u16) -> String {
+fn main_cf(root: &Path, transport: &str) -> String {
     let root = root.display();
     let daemons = program("master", "postfix");
     let daemons = daemons.parent().expect("a program lies in a folder").display();
@@ -98,8 +108,8 @@ fn main_cf(root: &Path, next_port: u16) -> String {
          disable_dns_lookups = yes\n\
          smtp_host_lookup = native\n\
          smtpd_peername_lookup = no\n\
-         default_transport = smtp:[127.0.0.1]:{next_port}\n\
-         relay_transport = smtp:[127.0.0.1]:{next_port}\n\
+         default_transport = {transport}\n\
+         relay_transport = {transport}\n\
          smtpd_recipient_restrictions =\n    \
              check_recipient_access inline:{{ {{ {GONE} = 550 5.1.1 no such user }} }},\n    \
              permit_mynetworks, reject\n\
@@ -122,6 +132,7 @@ fn master_cf(port: u16) -> String {
         "proxymap unix - - n - - proxymap",
         "anvil unix - - n - 1 anvil",
         "scache unix - - n - 1 scache",
+        "discard unix - - n - - discard",
     ];
     format!("127.0.0.1:{port} inet n - n - - smtpd\n{}\n", services.join("\n"))
 }

@@ -1,15 +1,16 @@
 //! A relay of ours, in the process of the test: it keeps a log of what was handed to it, and misbehaves on command.
 
-use std::collections::HashMap;
+mod log;
+
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use carillon::clock::Clock;
 use carillon::clock::SystemClock;
 use chrono::DateTime;
-use chrono::TimeDelta;
 use chrono::Utc;
 use tokio::io::AsyncBufReadExt;
 use tokio::io::AsyncWriteExt;
@@ -18,13 +19,21 @@ use tokio::net::TcpListener;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+pub use self::log::Log;
+pub use self::log::Mail;
 use crate::harness::eventually;
 
 /// The answer to EHLO.
 const GREETING: &str = "250-sink.test\r\n250-8BITMIME\r\n250-AUTH PLAIN LOGIN\r\n250 PIPELINING";
 
-/// How late a mail may be where nothing is wrong; loose, since the machine of the tests may be busy.
-const LATE: TimeDelta = TimeDelta::seconds(10);
+/// The place before the first command, for [`Manners::Stall`].
+pub const GREETING_ITSELF: &str = "greeting";
+
+/// The place after the final dot, for [`Manners::Stall`].
+pub const FINAL_DOT: &str = ".";
+
+/// How often it is looked whether somebody who is kept waiting is still there.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What the sink does to those who come.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +50,18 @@ pub enum Manners {
     HangUpAfterEach(usize),
     /// It accepts connections and hangs up before it greets.
     Shut,
+    /// It keeps silent for so long before its reply to this command, to [`FINAL_DOT`], or before [`GREETING_ITSELF`]; or
+    /// until its manners change.
+    Stall {
+        /// Where.
+        at: &'static str,
+        /// How long.
+        pause: Duration,
+    },
+    /// It says all of its replies with so long between two bytes.
+    Drip(Duration),
+    /// It takes so long for its reply to each final dot, as a busy relay does.
+    Pace(Duration),
     /// It answers RCPT commands for addresses that contain this with this line.
     RefuseThose {
         /// The part of the address.
@@ -55,82 +76,6 @@ pub enum Manners {
         /// The reply, with its code.
         reply: &'static str,
     },
-}
-
-/// A message whose final dot arrived.
-#[derive(Debug, Clone)]
-pub struct Mail {
-    /// Who said so in EHLO.
-    pub from: String,
-    /// When its MAIL command arrived, by the wall clock.
-    pub began: DateTime<Utc>,
-    /// When the final dot arrived, by the wall clock.
-    pub at: DateTime<Utc>,
-    /// The recipients of the envelope.
-    pub recipients: Vec<String>,
-    /// Whether the sink took responsibility with a 250 that the other side was there to hear.
-    pub accepted: bool,
-    /// Header and body, with the dots unstuffed and lines ended by `\n`.
-    pub raw: String,
-}
-
-impl Mail {
-    /// A header field, unfolded.
-    pub fn header(&self, name: &str) -> String {
-        let head = self.raw.split("\n\n").next().unwrap_or_default();
-        let unfolded = head.replace("\n ", " ").replace("\n\t", " ");
-        unfolded
-            .lines()
-            .filter_map(|line| line.split_once(':'))
-            .find(|(field, _)| field.eq_ignore_ascii_case(name))
-            .map_or_else(String::new, |(_, value)| value.trim().to_owned())
-    }
-
-    /// Checks that it came at its instant: never before, and not much later.
-    pub fn assert_on_time(&self, due: DateTime<Utc>) {
-        assert!(self.at >= due, "early: {} before {due}", self.at);
-        assert!(self.at - due < LATE, "late: {} for {due}", self.at);
-    }
-
-    /// The Message-ID, with its brackets.
-    pub fn message_id(&self) -> String {
-        self.header("Message-ID")
-    }
-
-    /// The trigger it was sent for: the first 32 hexadecimal digits of the Message-ID.
-    pub fn trigger_id(&self) -> String {
-        let id = self.message_id();
-        let digits: Vec<char> = id.chars().collect();
-        let found = digits
-            .windows(32)
-            .find(|window| window.iter().all(char::is_ascii_hexdigit));
-        let found = found.unwrap_or_else(|| panic!("Message-ID `{id}` names no trigger"));
-        found.iter().collect()
-    }
-}
-
-/// What the sink has seen so far.
-#[derive(Debug, Default, Clone)]
-pub struct Log {
-    /// Connections.
-    pub connections: usize,
-    /// When each of them came, by the wall clock.
-    pub arrivals: Vec<DateTime<Utc>>,
-    /// The recipients that were refused, and when.
-    pub refused: Vec<(String, DateTime<Utc>)>,
-    /// Messages, in the order of their final dots.
-    pub mails: Vec<Mail>,
-}
-
-impl Log {
-    /// How often each Message-ID arrived.
-    pub fn by_message_id(&self) -> HashMap<String, usize> {
-        let mut counts = HashMap::new();
-        for mail in &self.mails {
-            *counts.entry(mail.message_id()).or_default() += 1;
-        }
-        counts
-    }
 }
 
 /// The sink.
@@ -158,6 +103,8 @@ impl Sink {
         let (their_manners, their_log) = (Arc::clone(&manners), Arc::clone(&log));
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                // What is said in several writes would wait for the other side's delayed acknowledgements.
+                let _ = stream.set_nodelay(true);
                 {
                     let mut log = their_log.lock().expect("no holder panics");
                     log.connections += 1;
@@ -220,6 +167,8 @@ struct Dialogue {
     log: Arc<Mutex<Log>>,
     hello: String,
     began: DateTime<Utc>,
+    /// When it came, or its last line did, on the boot-time clock.
+    asked: Duration,
     recipients: Vec<String>,
 }
 
@@ -231,6 +180,7 @@ impl Dialogue {
             log,
             hello: String::new(),
             began: DateTime::UNIX_EPOCH,
+            asked: SystemClock.elapsed(),
             recipients: Vec::new(),
         }
     }
@@ -240,6 +190,7 @@ impl Dialogue {
             return Ok(());
         }
         self.wait_while(&Manners::HoldGreeting).await;
+        self.stall(GREETING_ITSELF).await?;
         self.say("220 sink.test ESMTP").await?;
         while let Some(line) = self.line().await? {
             let verb = line
@@ -247,6 +198,7 @@ impl Dialogue {
                 .next()
                 .unwrap_or_default()
                 .to_ascii_uppercase();
+            self.stall(&verb).await?;
             match verb.as_str() {
                 "EHLO" | "HELO" => {
                     line.split(' ')
@@ -319,6 +271,7 @@ impl Dialogue {
             return Ok(false);
         }
         self.wait_while(&Manners::HoldReply).await;
+        self.stall(FINAL_DOT).await?;
         self.say("250 2.0.0 ok: queued as 4711").await?;
         self.log.lock().expect("no holder panics").mails[place].accepted = true;
         Ok(true)
@@ -358,15 +311,61 @@ impl Dialogue {
         let _ = changes.wait_for(|current| current != manners).await;
     }
 
+    /// Keeps the other side waiting before the reply at this place, where its manners say so.
+    async fn stall(&mut self, place: &str) -> std::io::Result<()> {
+        let pause = match *self.manners.borrow() {
+            Manners::Stall { at, pause } if at == place => pause,
+            Manners::Pace(pause) if place == FINAL_DOT => pause,
+            _ => return Ok(()),
+        };
+        self.wait(pause).await
+    }
+
+    /// Waits so long, or until its manners change. An error says that the other side hung up, which is on record.
+    async fn wait(&mut self, pause: Duration) -> std::io::Result<()> {
+        let mut changes = self.manners.subscribe();
+        tokio::select! {
+            _ = tokio::time::timeout(pause, changes.changed()) => return Ok(()),
+            () = hangs_up(self.stream.get_ref()) => {}
+        }
+        let waited = SystemClock.elapsed().saturating_sub(self.asked);
+        let mut log = self.log.lock().expect("no holder panics");
+        log.given_up.push(waited);
+        Err(std::io::ErrorKind::ConnectionAborted.into())
+    }
+
     async fn line(&mut self) -> std::io::Result<Option<String>> {
         let mut line = Vec::new();
         let length = self.stream.read_until(b'\n', &mut line).await?;
+        self.asked = SystemClock.elapsed();
         let text = String::from_utf8_lossy(&line);
         Ok((length > 0).then(|| text.trim_end_matches(['\r', '\n']).to_owned()))
     }
 
     async fn say(&mut self, reply: &str) -> std::io::Result<()> {
-        let stream = self.stream.get_mut();
-        stream.write_all(format!("{reply}\r\n").as_bytes()).await
+        let reply = format!("{reply}\r\n");
+        let mut left = reply.as_bytes();
+        while let (Some(gap), Some((byte, rest))) = (self.gap(), left.split_first()) {
+            self.stream.get_mut().write_all(&[*byte]).await?;
+            self.wait(gap).await?;
+            left = rest;
+        }
+        self.stream.get_mut().write_all(left).await
+    }
+
+    /// How long it takes between two bytes.
+    fn gap(&self) -> Option<Duration> {
+        match *self.manners.borrow() {
+            Manners::Drip(gap) => Some(gap),
+            _ => None,
+        }
+    }
+}
+
+/// Waits until the other side has hung up. What it says meanwhile stays to be read.
+async fn hangs_up(stream: &TcpStream) {
+    let mut pace = tokio::time::interval(LOOK);
+    while stream.peek(&mut [0]).await.is_ok_and(|length| length > 0) {
+        pace.tick().await;
     }
 }

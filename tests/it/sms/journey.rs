@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream;
 use serde_json::Value;
 use serde_json::json;
 
 use super::TO;
 use super::own;
+use crate::faults::push;
+use crate::faults::size::choose;
+use crate::faults::size::seconds;
 use crate::harness::api::OWNER;
 use crate::harness::calendar::Calendar;
 use crate::harness::client::client;
@@ -51,11 +56,29 @@ async fn start_with(keys: &str, provider: &str) -> Node {
 
 /// So many events whose alarms are due together.
 async fn put_events(node: &Node, count: usize) {
-    let due = whole_second_in(4);
-    for number in 0..count {
-        let event = Calendar::far_away(&format!("event-{number}@example.org")).alarm_at(due);
-        node.put_event(&format!("event-{number}"), &event).await.ok();
-    }
+    let due = whole_second_in(choose(4, 20));
+    let events = (0..count).map(|number| {
+        let key = format!("event-{number}@example.org");
+        let event = Calendar::far_away(&key).alarm_at(due);
+        (key, OWNER.to_owned(), event)
+    });
+    push::events(node, events).await;
+}
+
+/// Waits until history is as it should be, however many pages it has.
+async fn history_until(node: &Node, what: &str, is_right: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let asking = async {
+        let mut pace = tokio::time::interval(Duration::from_millis(100));
+        loop {
+            pace.tick().await;
+            let history = node.whole_history().await;
+            if is_right(&history) {
+                return history;
+            }
+        }
+    };
+    let asked = tokio::time::timeout(seconds(30, 300), asking).await;
+    asked.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
 fn outcomes(history: &[Value]) -> BTreeMap<&str, usize> {
@@ -112,10 +135,25 @@ async fn an_alarm_reaches_a_telephone_through_kannel_and_its_delivery_is_recorde
     assert_eq!(kannel.arrived().len(), 1);
 }
 
-/// A provider that hangs up on every tenth of the first so many messages, once it has read them.
+/// How many messages F11 and F12 send.
+fn messages() -> usize {
+    choose(40, 2_000)
+}
+
+/// How many of them are lost: one of ten, or of fifty.
+fn lost() -> usize {
+    messages() / choose(10, 50)
+}
+
+/// [`own`] at a pace at which all are sent soon.
+fn fast(port: u16) -> String {
+    own("own", port) + "rate = 1000\n"
+}
+
+/// A provider that hangs up on some of the first so many messages, evenly, once it has read them.
 async fn losing(count: usize) -> Hook {
     let script = (0..2 * count).map(|number| {
-        if number < count && number % 10 == 3 {
+        if number < count && number % (messages() / lost()) == 3 {
             Conduct::HangUp
         } else {
             super::taken()
@@ -126,37 +164,68 @@ async fn losing(count: usize) -> Hook {
 
 #[tokio::test]
 async fn f11_what_may_have_been_taken_is_not_put_to_the_provider_again() {
-    let hook = losing(40).await;
-    let node = start(&own("own", hook.port)).await;
-    put_events(&node, 40).await;
-    let history = node.history_of(40).await;
+    let (count, lost) = (messages(), lost());
+    let hook = losing(count).await;
+    let node = start(&fast(hook.port)).await;
+    put_events(&node, count).await;
+    let history = history_until(&node, "all to end", |rows| rows.len() >= count).await;
     assert_eq!(
         outcomes(&history),
-        BTreeMap::from([("in_doubt", 4), ("sent", 36)])
+        BTreeMap::from([("in_doubt", lost), ("sent", count - lost)])
     );
     let submissions = submissions(&hook.calls());
-    assert_eq!(submissions.len(), 40);
+    assert_eq!(submissions.len(), count);
     assert!(submissions.values().all(|count| *count == 1), "{submissions:?}");
+    println!("F11 | fail: {count} messages, {lost} cut, none submitted twice");
 }
 
 #[tokio::test]
 async fn f11_where_that_is_wanted_it_is_put_to_it_exactly_once_more() {
-    let hook = losing(40).await;
-    let provider = own("own", hook.port);
-    let node = start_with("on_doubt = \"retry\"\n", &provider).await;
-    put_events(&node, 40).await;
-    let history = node.certain_history_of(40).await;
-    assert_eq!(outcomes(&history), BTreeMap::from([("sent", 40)]));
+    let (count, lost) = (messages(), lost());
+    let hook = losing(count).await;
+    let node = start_with("on_doubt = \"retry\"\n", &fast(hook.port)).await;
+    put_events(&node, count).await;
+    let history = history_until(&node, "all to end", |rows| {
+        rows.len() >= count && rows.iter().all(|row| row["outcome"] != "in_doubt")
+    })
+    .await;
+    assert_eq!(outcomes(&history), BTreeMap::from([("sent", count)]));
     let submissions = submissions(&hook.calls());
     let twice = submissions.values().filter(|count| **count == 2).count();
     let once = submissions.values().filter(|count| **count == 1).count();
-    assert_eq!((once, twice), (36, 4), "{submissions:?}");
+    assert_eq!((once, twice), (count - lost, lost), "{submissions:?}");
+    println!("F11 | retry: {count} messages, {lost} cut, each submitted once more");
+}
+
+/// Has the provider report on a message over and over, the end before what went before it, also that it was not delivered
+/// after it was; returns how it must end.
+async fn report(number: usize, call: Call) -> (String, &'static str) {
+    let body = call.json();
+    let callback = body["callback"].as_str().unwrap();
+    let (end, outcome) = if number.is_multiple_of(4) {
+        ("UNDELIV", "failed")
+    } else {
+        ("DELIVRD", "completed")
+    };
+    for status in [end, end, "ENROUTE", end, "UNDELIV", "ACCEPTD"] {
+        let answer = client()
+            .get(format!("{callback}?status={status}"))
+            .send()
+            .await
+            .unwrap();
+        assert!(answer.status().is_success(), "{}", answer.status());
+    }
+    let forged = callback.rsplit_once('/').unwrap().0;
+    let forged = format!("{forged}/{:032x}?status={end}", 7);
+    assert_eq!(client().get(forged).send().await.unwrap().status(), 404);
+    (body["ref"].as_str().unwrap().to_owned(), outcome)
 }
 
 #[tokio::test]
 async fn f12_reports_tripled_reversed_and_early_end_right() {
-    // The third of each ten is answered so late that its report comes first.
-    let script = (0..20).map(|number| match number % 10 {
+    let count = choose(20, 2_000);
+    // One of ten, or of twenty, is answered so late that its report comes first.
+    let script = (0..count).map(|number| match number % choose(10, 20) {
         3 => Conduct::Slow(Duration::from_secs(2)),
         _ => Conduct::status(204),
     });
@@ -169,35 +238,21 @@ async fn f12_reports_tripled_reversed_and_early_end_right() {
         )
         + "receipts.status = \"status\"\nreceipts.delivered = [\"DELIVRD\"]\nreceipts.undelivered = [\"UNDELIV\"]\n";
     let node = start(&provider.replace("timeout = \"2s\"", "timeout = \"10s\"")).await;
-    put_events(&node, 20).await;
-    let calls = hook.until(20).await;
+    put_events(&node, count).await;
     let mut expected = BTreeMap::new();
-    for (number, call) in calls.iter().enumerate() {
-        let body = call.json();
-        let callback = body["callback"].as_str().unwrap();
-        let (end, outcome) = if number % 4 == 0 {
-            ("UNDELIV", "failed")
-        } else {
-            ("DELIVRD", "completed")
-        };
-        for status in [end, end, "ENROUTE", end, "ACCEPTD"] {
-            let answer = client()
-                .get(format!("{callback}?status={status}"))
-                .send()
-                .await
-                .unwrap();
-            assert!(answer.status().is_success(), "{}", answer.status());
-        }
-        let forged = callback.rsplit_once('/').unwrap().0;
-        let answer = client()
-            .get(format!("{forged}/{:032x}?status={end}", 7))
-            .send()
-            .await;
-        assert_eq!(answer.unwrap().status(), 404);
-        expected.insert(body["ref"].as_str().unwrap().to_owned(), outcome);
+    while expected.len() < count {
+        let looked_at = expected.len();
+        hook.until(looked_at + 1).await;
+        let new = hook.with_calls(|calls| calls[looked_at..].to_vec());
+        let reports = (looked_at..).zip(new).map(|(number, call)| report(number, call));
+        expected.extend(
+            stream::iter(reports)
+                .buffer_unordered(32)
+                .collect::<Vec<_>>()
+                .await,
+        );
     }
-    eventually("every message to end as it was reported", async || {
-        let history = node.history().await;
+    history_until(&node, "every message to end as it was reported", |history| {
         let ended: BTreeMap<String, &str> = history
             .iter()
             .map(|row| {
@@ -205,8 +260,9 @@ async fn f12_reports_tripled_reversed_and_early_end_right() {
                 (id.to_owned(), row["outcome"].as_str().unwrap())
             })
             .collect();
-        (ended == expected).then_some(())
+        ended == expected
     })
     .await;
-    assert_eq!(hook.calls().len(), 20);
+    assert_eq!(hook.with_calls(<[Call]>::len), count);
+    println!("F12 | {count} messages, each reported on six times, all ended as reported");
 }

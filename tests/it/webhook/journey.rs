@@ -18,12 +18,8 @@ use crate::harness::whole_second_in;
 
 /// A node that calls this machine, and tries again soon.
 async fn start(more: &[(&str, &str)]) -> Node {
-    let home = Home::new();
-    let secrets = home.folder().join("secrets");
-    std::fs::write(&secrets, SECRET).expect("the folder is ours");
-    let home = home
-        .with("CHANNELS__WEBHOOK__SECRET_FILE", &secrets.display().to_string())
-        .with("CHANNELS__WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8")
+    let home = Home::new()
+        .with_webhooks()
         .with("CHANNELS__WEBHOOK__RETRY__BACKOFF", "1s");
     let public = format!("http://127.0.0.1:{}", home.port);
     let home = home.with("HTTP__PUBLIC_URL", &public);
