@@ -3,6 +3,7 @@
 use chrono::DateTime;
 use chrono::NaiveDate;
 use chrono::Utc;
+use percent_encoding::percent_decode_str;
 
 use crate::calendar::alarm::Alarm;
 use crate::calendar::alarm::Ignored;
@@ -197,10 +198,15 @@ impl Attendee {
     }
 }
 
-/// An address as addresses are compared: lower case, without `mailto:`.
+/// An address as addresses are compared: lower case, without `mailto:` and what that adds (RFC 6068): `%2B` for `+`, and
+/// header fields after a question mark.
 pub fn bare_address(address: &str) -> String {
     let lower = address.trim().to_lowercase();
-    lower.strip_prefix("mailto:").map(str::to_owned).unwrap_or(lower)
+    let Some(uri) = lower.strip_prefix("mailto:") else {
+        return lower;
+    };
+    let (encoded, _) = uri.split_once('?').unwrap_or((uri, ""));
+    percent_decode_str(encoded).decode_utf8_lossy().into_owned()
 }
 
 /// One occurrence as a person sees it: what a message says about it.
@@ -263,6 +269,24 @@ impl When {
     pub fn end(&self) -> DateTime<Utc> {
         match self {
             Self::Timed { end, .. } | Self::AllDay { end, .. } => *end,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_out_of_its_uri() {
+        for (written, bare) in [
+            ("mailto:Jo@Example.org", "jo@example.org"),
+            ("MAILTO:ok%2Btag@y.example", "ok+tag@y.example"),
+            ("mailto:jo+tag@y.example?subject=hello", "jo+tag@y.example"),
+            (" jo%2Btag@y.example ", "jo%2btag@y.example"),
+            ("urn:uuid:1", "urn:uuid:1"),
+        ] {
+            assert_eq!(bare_address(written), bare);
         }
     }
 }

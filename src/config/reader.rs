@@ -383,10 +383,11 @@ fn unreadable(path: &Path, error: &config::ConfigError) -> Complaint {
         config::ConfigError::FileParse { cause, .. } => format!("is not TOML: {cause}"),
         other => format!("cannot be read: {other}"),
     };
+    // The lines of the file itself, which are quoted after a bar, may hold a password.
     let lines: Vec<&str> = error
         .lines()
         .map(str::trim)
-        .filter(|line| !line.is_empty())
+        .filter(|line| !line.is_empty() && !line.contains('|'))
         .collect();
     Complaint {
         key: String::new(),

@@ -149,7 +149,11 @@ impl Answers {
         let mut answers = self.clone();
         match act {
             Act::Acknowledge => answers.acknowledge(told, now),
-            Act::Snooze(wait) => answers.snooze(wait, told, now)?,
+            // Who wants to be reminded again wants reminders.
+            Act::Snooze(wait) => {
+                answers.snooze(wait, told, now)?;
+                answers.muted_at = None;
+            }
             Act::Mute => answers.muted_at = self.muted_at.or(Some(now.trunc_subsecs(0))),
             Act::Unmute => answers.muted_at = None,
         }

@@ -113,6 +113,13 @@ fn a_snooze_is_an_alarm_of_its_own_about_the_same_occurrence() {
 }
 
 #[test]
+fn who_puts_a_reminder_off_wants_it_though_they_muted_the_event() {
+    let muted = Answers::default().after(Act::Mute, &second(), at(NOW)).unwrap();
+    let until = Act::Snooze(Wait::TenMinutes);
+    assert_eq!(muted.after(until, &second(), at(NOW)).unwrap().muted_at, None);
+}
+
+#[test]
 fn until_the_start_is_until_the_start_of_the_occurrence() {
     let until = Act::Snooze(Wait::UntilStart);
     let answers = Answers::default().after(until, &second(), at(NOW)).unwrap();
