@@ -18,7 +18,8 @@ pub fn check(address: &str) -> Result<(), String> {
     }
     let parsed = address.parse::<Address>();
     let parsed = parsed.map_err(|error| format!("`{address}` is no e-mail address ({error})"))?;
-    let needs_quotes = |byte: u8| byte.is_ascii() && !byte.is_ascii_alphanumeric() && !UNQUOTED.contains(&byte);
+    let needs_quotes =
+        |byte: u8| byte.is_ascii() && !byte.is_ascii_alphanumeric() && !UNQUOTED.contains(&byte);
     if parsed.user().bytes().any(needs_quotes) {
         return Err(format!(
             "`{address}` has characters before the `@` that stand in quotes: many relays refuse that, use an address without"

@@ -36,12 +36,19 @@ fn complaints(output: &Output) -> String {
 #[test]
 fn a_file_that_is_not_toml_is_told_of_without_its_lines() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("own.toml"), "[store]\nurl = \"postgres://u:HUNTER2@h/db\n").unwrap();
+    fs::write(
+        folder.path().join("own.toml"),
+        "[store]\nurl = \"postgres://u:HUNTER2@h/db\n",
+    )
+    .unwrap();
     let output = carillon(folder.path(), &["check", "--config", "own.toml"], &[]);
     let told = complaints(&output);
     assert_eq!(output.status.code(), Some(78), "{told}");
     assert!(told.contains("own.toml") && told.contains("line 2"), "{told}");
-    assert!(!told.contains("HUNTER2") && !out(&output).contains("HUNTER2"), "{told}");
+    assert!(
+        !told.contains("HUNTER2") && !out(&output).contains("HUNTER2"),
+        "{told}"
+    );
 }
 
 #[test]

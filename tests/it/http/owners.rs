@@ -191,10 +191,17 @@ async fn an_id_that_cannot_be_one_is_refused() {
 #[tokio::test]
 async fn an_address_that_no_relay_takes_is_refused_at_once() {
     let edge = Edge::open().await;
-    let request = local("PUT", "/v1/owners/anna").header("content-type", "application/json");
-    let body = r#"{"email": "ännä@example.org"}"#;
-    let problem = edge.send(request.body(body.into()).unwrap()).await.problem(422);
-    assert_eq!(problem["errors"][0]["pointer"], "/email", "{problem}");
+    for address in [
+        "ännä@example.org",
+        "\"a b\"@example.org",
+        "\"a>b\"@example.org",
+        "a@[127.0.0.1]",
+    ] {
+        let request = local("PUT", "/v1/owners/anna").header("content-type", "application/json");
+        let body = serde_json::json!({ "email": address }).to_string();
+        let problem = edge.send(request.body(body.into()).unwrap()).await.problem(422);
+        assert_eq!(problem["errors"][0]["pointer"], "/email", "{problem}");
+    }
 }
 
 #[tokio::test]
