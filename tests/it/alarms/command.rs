@@ -11,7 +11,7 @@ use crate::harness::hook::Hook;
 use crate::harness::node::Home;
 
 /// A document that no reader and writer of JSON would leave as it is.
-const PAYLOAD: &str = r#"{"b":1.0,  "a":2,"a":3,"z":12345678901234567890123,"e":1e400}"#;
+const PAYLOAD: &str = r#"{"b":1.0,  "a":2,"a":3,"z":12345678901234567890123}"#;
 
 /// Runs the command for the owner of a program.
 async fn run(program: &Program, arguments: &[&str]) -> Output {

@@ -26,7 +26,7 @@ super::stories!(
     what_fails_is_called_again_after_a_pause_that_doubles,
     an_alarm_whose_attempts_are_used_up_has_failed,
     a_target_that_hangs_is_called_again_when_its_time_is_over,
-    a_target_that_never_answers_has_failed_and_can_be_called_off_before,
+    a_target_that_never_answers_has_failed_in_the_end,
     nobody_there_costs_an_attempt_where_the_alarm_counts_them,
     alarms_that_wait_for_each_other_have_their_whole_time,
     a_target_that_hangs_for_one_owner_keeps_nobody_else_waiting,
@@ -312,7 +312,7 @@ async fn nobody_there_costs_an_attempt_where_the_alarm_counts_them(program: Prog
     assert_eq!((through("webhook").await, through("email").await), (1, 0));
 }
 
-async fn a_target_that_never_answers_has_failed_and_can_be_called_off_before(program: Program) {
+async fn a_target_that_never_answers_has_failed_in_the_end(program: Program) {
     let hook = Hook::start([Conduct::Hang, Conduct::Hang, Conduct::Hang]).await;
     let mut body = calling(&hook, "100ms");
     body["dispatch_timeout_ms"] = json!(300);

@@ -224,20 +224,13 @@ async fn what_was_asked_for_before_is_answered_though_it_is_past_by_now(program:
         "{}",
         again.body
     );
-    let mut other = body.clone();
+    let mut other = body;
     other["label"] = json!("Tea");
     let other = program.ask(Method::POST, "/v1/alarms", &[], Some(other)).await;
     assert_eq!(
         other.body["errors"][0]["pointer"], "/idempotency_key",
         "{}",
         other.body
-    );
-    let mut fresh = body;
-    fresh["idempotency_key"] = json!("another");
-    let fresh = program.ask(Method::POST, "/v1/alarms", &[], Some(fresh)).await;
-    assert_eq!(
-        (fresh.status.as_u16(), &fresh.body["errors"][0]["pointer"]),
-        (422, &json!("/when"))
     );
 }
 
