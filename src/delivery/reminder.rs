@@ -77,7 +77,12 @@ fn message(
         let zone = Zone::iana(&owner.time_zone).unwrap_or_else(Zone::utc);
         let late = renderer.late(&owner.locale, &zone, (due, now));
         let late = late.map_err(|error| error.to_string())?;
-        return Ok(notice::message((candidate, alarm), to(candidate)?, late.as_deref(), now));
+        return Ok(notice::message(
+            (candidate, alarm),
+            to(candidate)?,
+            late.as_deref(),
+            now,
+        ));
     }
     let trigger = &candidate.trigger;
     let is_own = trigger.wish.recipient == Recipient::Owner;
