@@ -78,16 +78,13 @@ impl AlarmEditing {
             .filter(|it| is_served(it) || it.place.trigger_at <= now)
             .collect();
         let waiting = kept.iter().filter(|it| it.has_more && !is_served(it));
-        let next = match waiting.map(|it| it.place.trigger_at).min() {
-            Some(waiting) => {
-                alarm.fire_at = waiting;
-                None
-            }
-            None => {
-                let from = served.map_or(from, |served| served.trigger_at.max(from));
-                alarm.fire_at = self.next(&alarm, group, (firings, from, now))?;
-                Some(self.trigger(&alarm)?)
-            }
+        let next = if let Some(waiting) = waiting.map(|it| it.place.trigger_at).min() {
+            alarm.fire_at = waiting;
+            None
+        } else {
+            let from = served.map_or(from, |served| served.trigger_at.max(from));
+            alarm.fire_at = self.next(&alarm, group, (firings, from, now))?;
+            Some(self.trigger(&alarm)?)
         };
         let mut edit = owing(group, &kept, next, now);
         for trigger in kept {

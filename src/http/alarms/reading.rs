@@ -214,7 +214,8 @@ fn result(delivery: &Delivery) -> Option<String> {
         Outcome::InDoubt if is_tried_again(delivery) => Some(delivery.detail.clone()),
         Outcome::Failed | Outcome::Expired | Outcome::InDoubt => {
             let said = delivery.report.as_deref().filter(|it| !it.is_empty());
-            let said = said.or(Some(delivery.detail.as_str()).filter(|it| !it.is_empty() && !it.starts_with(RETRY)));
+            let said =
+                said.or(Some(delivery.detail.as_str()).filter(|it| !it.is_empty() && !it.starts_with(RETRY)));
             let (why, attempts) = (said.unwrap_or(delivery.reason.as_str()), delivery.attempts);
             let times = if attempts == 1 { "attempt" } else { "attempts" };
             Some(format!("FAILED: {why} (after {attempts} {times})"))
