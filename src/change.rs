@@ -107,6 +107,8 @@ pub struct Config {
     pub policies: Policies,
     /// How long after its trigger instant a trigger is of use at the most.
     pub max_lateness: Duration,
+    /// Stand-alone alarms of one owner that are to come, at the most.
+    pub alarms_per_owner: u32,
     /// How far ahead triggers are claimed at once: the look-ahead, widened by the largest time shift.
     pub window: Duration,
 }
@@ -274,7 +276,7 @@ impl ChangeHandler {
             let (changed, next) = page.await?;
             (self.tell)(&changed, near.map(|near| near.session));
             if next.is_none() {
-                return Ok(());
+                return self.put_series_right(owner).await;
             }
             cursor = next;
         }

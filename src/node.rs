@@ -377,6 +377,7 @@ fn change_config(settings: &Settings) -> change::Config {
     change::Config {
         policies: settings.policies.clone(),
         max_lateness: settings.delivery.max_lateness,
+        alarms_per_owner: settings.alarms_per_owner,
         window: window(settings),
     }
 }

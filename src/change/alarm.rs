@@ -2,6 +2,7 @@
 //! what it sees ([`deciding`]); its trigger is planned and claimed as those of events are.
 
 mod deciding;
+mod planning;
 
 use chrono::DateTime;
 use chrono::TimeDelta;
@@ -12,6 +13,7 @@ use crate::change::alarm::deciding::AlarmEditing;
 use crate::change::to_the_end;
 use crate::store::AlarmAt;
 use crate::store::AlarmQuery;
+use crate::store::AlarmRefusal;
 use crate::store::AlarmStatus;
 use crate::store::AlarmTerms;
 use crate::store::Altered;
@@ -22,6 +24,9 @@ use crate::trigger::OwnerId;
 
 /// Alarms that are called off in one transaction.
 const AT_ONCE: u32 = 500;
+
+/// Series that are put right in one transaction: each costs a search for its next firing.
+const AT_ONCE_OF_SERIES: u32 = 50;
 
 /// When an alarm fires.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +86,11 @@ pub struct AlarmPatch {
 pub enum Order {
     /// Let there be one.
     Create(Box<NewAlarm>),
+    /// Find the one that was asked for before, with these words.
+    Find {
+        /// What that request said, as a hash.
+        request_hash: String,
+    },
     /// Let it be different.
     Patch(Box<AlarmPatch>),
     /// Call it off. Asked for again, nothing changes.
@@ -91,18 +101,52 @@ pub enum Order {
     Resume,
     /// Fire now.
     Run,
+    /// Owe what a series owes by its terms as they read now.
+    PutRight,
 }
 
 impl ChangeHandler {
-    /// Carries out an order on one alarm. `seen` is when it was last written, as the caller knows it, if that matters.
+    /// Carries out an order on one alarm. `seen` is when it was last written, as the caller
+    /// knows it, if that matters: any of these.
     pub async fn order_alarm(
         &self,
         at: AlarmAt,
         order: Order,
-        seen: Option<DateTime<Utc>>,
+        seen: Option<Vec<DateTime<Utc>>>,
     ) -> Result<Altered, StoreError> {
+        if let Order::Create(new) = &order
+            && let Some(refusal) = self.too_many(&at.owner).await?
+        {
+            // What was asked for before is there.
+            let find = Order::Find {
+                request_hash: new.request_hash.clone(),
+            };
+            let mut found = self.order_alarms(vec![at], find, None).await?;
+            let mut found = found.pop().expect("one answer for each alarm")?;
+            if found.refusal == Some(AlarmRefusal::Unknown) {
+                found.refusal = Some(refusal);
+            }
+            return Ok(found);
+        }
         let mut altered = self.order_alarms(vec![at], order, seen).await?;
         altered.pop().expect("one answer for each alarm")
+    }
+
+    /// Why an owner may have no more alarms. Several requests at once may come to a few more.
+    async fn too_many(&self, owner: &OwnerId) -> Result<Option<AlarmRefusal>, StoreError> {
+        let most = self.config.borrow().alarms_per_owner;
+        let counts = self.store.alarm_counts(owner).await?;
+        let active = counts
+            .iter()
+            .filter(|it| !it.of_firings && it.name == AlarmStatus::Active.as_str());
+        let active: i64 = active.map(|it| it.amount).sum();
+        let is_full = active >= i64::from(most);
+        Ok(is_full.then(|| {
+            AlarmRefusal::Conflict(format!(
+                "owner `{owner}` has {active} alarms that are to come: cancel some, or raise policies.alarms_per_owner, \
+                 which is {most}"
+            ))
+        }))
     }
 
     /// Calls off all active alarms of an owner. Returns how many.
@@ -133,11 +177,38 @@ impl ChangeHandler {
         }
     }
 
+    /// Puts series right, of one owner or of everybody: one whose trigger was set aside, or whose zone reads differently
+    /// now, owes what it should.
+    pub(super) async fn put_series_right(&self, owner: Option<&OwnerId>) -> Result<(), StoreError> {
+        let mut after: Option<(OwnerId, AlarmId)> = None;
+        loop {
+            let page = self
+                .store
+                .live_series(owner, after.as_ref(), AT_ONCE_OF_SERIES)
+                .await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = Some(last.clone());
+            let named = page.into_iter().map(|(owner, id)| AlarmAt {
+                owner,
+                id,
+                key: None,
+                request: None,
+            });
+            for altered in self.order_alarms(named.collect(), Order::PutRight, None).await? {
+                if let Err(error) = altered {
+                    tracing::error!(%error, "a series cannot be planned again; it stays as it is");
+                }
+            }
+        }
+    }
+
     async fn order_alarms(
         &self,
         alarms: Vec<AlarmAt>,
         order: Order,
-        seen: Option<DateTime<Utc>>,
+        seen: Option<Vec<DateTime<Utc>>>,
     ) -> Result<Vec<Result<Altered, StoreError>>, StoreError> {
         let handler = self.clone();
         let work = async move {

@@ -92,7 +92,7 @@ pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTim
 }
 
 /// What was due already and is withdrawn before it left: somebody will ask why it did not.
-fn cancelled(group: &Group, withdrawn: &[TriggerId], now: DateTime<Utc>) -> Vec<Record> {
+pub fn cancelled(group: &Group, withdrawn: &[TriggerId], now: DateTime<Utc>) -> Vec<Record> {
     let withdrawn = group.triggers.iter().filter(|it| withdrawn.contains(&it.id));
     let was_due = withdrawn.filter(|it| it.place.trigger_at <= now && it.state != State::Sending);
     was_due

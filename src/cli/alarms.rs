@@ -1,5 +1,6 @@
 //! `carillon alarms`: asks a running node for alarms of its own, and shows what became of them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -7,8 +8,9 @@ use anyhow::Context;
 use clap::Args;
 use clap::Subcommand;
 use reqwest::Method;
-use serde_json::Map;
 use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::value::to_raw_value;
 
 use crate::cli::asking::Node;
 use crate::cli::asking::Which;
@@ -136,7 +138,7 @@ struct Add {
 
     /// What the target is given back: a JSON document
     #[arg(long, value_name = "JSON", value_parser = document)]
-    payload: Option<Value>,
+    payload: Option<Box<RawValue>>,
 
     /// How often a firing that fails is tried again
     #[arg(long, value_name = "N")]
@@ -147,7 +149,8 @@ struct Add {
     key: Option<String>,
 }
 
-fn document(text: &str) -> Result<Value, String> {
+/// As it is written, to the byte: it is the target's.
+fn document(text: &str) -> Result<Box<RawValue>, String> {
     serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))
 }
 
@@ -173,7 +176,7 @@ async fn ask(node: &Node, arguments: &Arguments) -> anyhow::Result<Value> {
     let (method, path, query) = match &arguments.what {
         What::Add(add) => {
             let body = add.body(&arguments.owner);
-            return node.ask(Method::POST, "/v1/alarms", Some(&body)).await;
+            return node.ask(Method::POST, "/v1/alarms", Some(body)).await;
         }
         What::List { status, limit } => {
             let query = query(&[
@@ -214,10 +217,9 @@ fn query(parameters: &[(&str, Option<&str>)]) -> String {
 }
 
 impl Add {
-    fn body(&self, owner: &str) -> Value {
-        let mut body = Map::new();
-        body.insert("owner".to_owned(), owner.into());
-        body.insert("created_via".to_owned(), "cli".into());
+    fn body(&self, owner: &str) -> String {
+        let text = |text: &str| to_raw_value(text).expect("a text can be written");
+        let mut body = BTreeMap::from([("owner", text(owner)), ("created_via", text("cli"))]);
         for (name, value) in [
             ("at", &self.at),
             ("delay", &self.delay),
@@ -231,16 +233,19 @@ impl Add {
             ("idempotency_key", &self.key),
         ] {
             if let Some(value) = value {
-                body.insert(name.to_owned(), value.as_str().into());
+                body.insert(name, text(value));
             }
         }
-        if let Some(retries) = self.max_retries {
-            body.insert("max_retries".to_owned(), retries.into());
+        if let Some(retries) = &self.max_retries {
+            body.insert(
+                "max_retries",
+                to_raw_value(retries).expect("a number can be written"),
+            );
         }
         if let Some(payload) = &self.payload {
-            body.insert("payload".to_owned(), payload.clone());
+            body.insert("payload", payload.clone());
         }
-        Value::Object(body)
+        serde_json::to_string(&body).expect("what can be written alone can be written together")
     }
 }
 
@@ -311,7 +316,7 @@ fn fields(answer: &Value) -> String {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => plain(text),
+        Value::String(text) => plain(text).replace(['\n', '\t'], " "),
         other => other.to_string(),
     }
 }

@@ -86,14 +86,12 @@ impl Node {
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        body: Option<String>,
     ) -> anyhow::Result<Value> {
         let url = &self.url;
         let mut request = self.client.request(method, format!("{url}{path}"));
         if let Some(body) = body {
-            request = request
-                .header(CONTENT_TYPE, "application/json")
-                .body(body.to_string());
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
         }
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose_secret());

@@ -156,6 +156,8 @@ pub struct Settings {
     pub text_form: TextForm,
     /// What an alarm means where the standards leave a choice.
     pub policies: change::Policies,
+    /// Stand-alone alarms of one owner that are to come, at the most.
+    pub alarms_per_owner: u32,
     /// How long things are kept.
     pub retention: RetentionConfig,
     /// The operator's own templates.
@@ -218,6 +220,7 @@ impl Settings {
             sms: sms::read(reader, send_within),
             text_form: sms::form(reader),
             policies: policies::read(reader),
+            alarms_per_owner: reader.number("policies.alarms_per_owner", 100_000_000),
             retention: RetentionConfig {
                 history: reader.duration("retention.history"),
                 tombstones: reader.duration("retention.tombstones"),

@@ -210,7 +210,8 @@ impl FireJudge {
             return Ok(None);
         }
         if !candidate.trigger.has_more {
-            return Ok(Some(ends_here(candidate)));
+            // A stand-alone series that fires once more in between goes on with what it owes already.
+            return Ok(candidate.standalone.is_none().then(|| ends_here(candidate)));
         }
         if let Some(firings) = candidate.standalone.as_ref().and_then(|alarm| alarm.firings()) {
             let firings = firings.map_err(|_| Stuck::Unreadable)?;

@@ -7,11 +7,13 @@ use chrono::SecondsFormat;
 use chrono::Utc;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use unicode_segmentation::UnicodeSegmentation;
 
 use crate::channel::Blame;
 use crate::channel::Content;
 use crate::channel::Message;
 use crate::channel::Report;
+use crate::channel::sms::segments;
 use crate::delivery::ChannelConfig;
 use crate::store::AttemptEnd;
 use crate::store::Candidate;
@@ -44,13 +46,18 @@ struct Document<'a> {
     payload: Option<&'a RawValue>,
 }
 
-/// The message of a stand-alone alarm, as of `now`.
-pub fn message(candidate: &Candidate, alarm: &Standalone, to: String, now: DateTime<Utc>) -> Message {
+/// The message of a stand-alone alarm, as of `now`; a letter that is late says so.
+pub fn message(
+    (candidate, alarm): (&Candidate, &Standalone),
+    to: String,
+    late: Option<&str>,
+    now: DateTime<Utc>,
+) -> Message {
     let id = candidate.trigger.id.to_string();
     let content = match alarm.channel {
         ChannelKind::Webhook => Content::Json(document(candidate, alarm, &id, now)),
-        ChannelKind::Sms => Content::Text(in_short(alarm)),
-        ChannelKind::Email => letter(alarm),
+        ChannelKind::Sms => Content::Text(fitting(&in_short(alarm))),
+        ChannelKind::Email => letter(alarm, late),
     };
     Message {
         id,
@@ -98,12 +105,26 @@ fn in_short(alarm: &Standalone) -> String {
     }
 }
 
-/// All words are those of who asked for it.
-fn letter(alarm: &Standalone) -> Content {
+/// The text in plain characters where these do, and as much of it as there is room for.
+fn fitting(text: &str) -> String {
+    let whole = segments::plain(text);
+    if segments::parts(&whole) <= segments::MOST_PARTS {
+        return whole;
+    }
+    let ends: Vec<usize> = text.grapheme_indices(true).map(|(at, _)| at).collect();
+    let shortened = |end: usize| segments::plain(&format!("{}…", text[..end].trim_end()));
+    let fits = |end: &usize| segments::parts(&shortened(*end)) <= segments::MOST_PARTS;
+    let room = ends.partition_point(fits);
+    shortened(room.checked_sub(1).map_or(0, |last| ends[last]))
+}
+
+/// All words are those of who asked for it, but for that it is late.
+fn letter(alarm: &Standalone, late: Option<&str>) -> Content {
     let (label, says) = (alarm.terms.label.trim(), alarm.terms.wake_message.trim());
     let first_line = says.lines().next().unwrap_or_default();
     let subject = if label.is_empty() { first_line } else { label };
     let text = if says.is_empty() { label } else { says };
+    let text = &late.map_or_else(|| text.to_owned(), |late| format!("{late}\n\n{text}"));
     Content::Letter {
         subject: subject.chars().filter(|it| !it.is_control()).collect(),
         text: format!("{text}\n"),
@@ -166,13 +187,32 @@ pub fn report_for(candidate: &Candidate, report: Report) -> Report {
 
 /// What is told of a firing of a stand-alone alarm that is tried again.
 pub fn end_for(candidate: &Candidate, config: &ChannelConfig, mut end: AttemptEnd) -> AttemptEnd {
-    if let AttemptEnd::Retry {
-        error, counts: true, ..
-    } = &mut end
+    if let AttemptEnd::Retry { error, .. } = &mut end
         && candidate.standalone.is_some()
     {
         let (attempt, most) = (candidate.trigger.attempts + 1, config.retry.attempts);
         *error = format!("RETRY: {error} (attempt {attempt}/{most})");
     }
     end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_message_has_no_more_parts_than_there_is_room_for() {
+        assert_eq!(fitting("Tea — now"), "Tea - now");
+        for text in [
+            "水やりの時間です。".repeat(60),
+            "water the plants, ".repeat(33),
+            "👩‍👩‍👧‍👦".repeat(80),
+        ] {
+            let short = fitting(&text);
+            assert_eq!(segments::parts(&short), segments::MOST_PARTS, "{short}");
+            assert!(short.ends_with('…') || short.ends_with("..."), "{short}");
+            let kept = short.trim_end_matches(['…', '.']);
+            assert!(text.starts_with(kept) && kept.chars().count() > 100, "{short}");
+        }
+    }
 }

@@ -73,7 +73,16 @@ fn message(
     now: DateTime<Utc>,
 ) -> Result<Message, String> {
     if let Some(alarm) = &candidate.standalone {
-        return Ok(notice::message(candidate, alarm, to(candidate)?, now));
+        let (owner, due) = (&candidate.owner, candidate.trigger.place.trigger_at);
+        let zone = Zone::iana(&owner.time_zone).unwrap_or_else(Zone::utc);
+        let late = renderer.late(&owner.locale, &zone, (due, now));
+        let late = late.map_err(|error| error.to_string())?;
+        return Ok(notice::message(
+            (candidate, alarm),
+            to(candidate)?,
+            late.as_deref(),
+            now,
+        ));
     }
     let trigger = &candidate.trigger;
     let is_own = trigger.wish.recipient == Recipient::Owner;

@@ -61,7 +61,7 @@ const LARGEST: usize = 512 * 1024;
 const REQUEST_KEY: TimeDelta = TimeDelta::hours(24);
 
 /// How often a change is put to what it finds, where that is changed meanwhile and the caller minds no more.
-const TRIES: u32 = 5;
+const TRIES: u32 = 50;
 
 /// `?owner=…`.
 #[derive(Debug, Deserialize)]
@@ -102,11 +102,27 @@ pub(super) async fn create(
         key: wanted.idempotency_key.clone(),
         request: request_key(&headers)?.map(|key| (key, now - REQUEST_KEY)),
     };
-    let new = wanted.read(&reading(&shared, &owner.time_zone, now))?;
-    let order = Order::Create(Box::new(new));
+    let request_hash = wanted.hash();
+    let order = match wanted.read(&reading(&shared, &owner.time_zone, now)) {
+        Ok(new) => Order::Create(Box::new(new)),
+        // What was taken before is answered as it was then, though it is past or means something else by now.
+        Err(problem) if at.key.is_some() || at.request.is_some() => {
+            let find = Order::Find { request_hash };
+            let altered = shared.changes.order_alarm(at.clone(), find, None).await?;
+            return match altered.refusal {
+                Some(AlarmRefusal::Unknown) => Err(problem),
+                _ => created(altered, &at),
+            };
+        }
+        Err(problem) => return Err(problem),
+    };
     let altered = shared.changes.order_alarm(at.clone(), order, None).await?;
+    created(altered, &at)
+}
+
+fn created(altered: Altered, at: &AlarmAt) -> Result<Response, Problem> {
     let deduped = altered.existed;
-    let alarm = taken(altered, &at)?;
+    let alarm = taken(altered, at)?;
     let status = if deduped {
         StatusCode::OK
     } else {
@@ -137,12 +153,16 @@ pub(super) async fn patch(
         let reading = reading(&shared, zone, shared.clock.now());
         let patch = patch_of(body::json(&body)?, &stored, &reading)?;
         // It holds of what was read.
-        let read = seen.or(Some(stored.updated_at));
+        let read = seen.clone().or_else(|| Some(vec![stored.updated_at]));
         let order = Order::Patch(Box::new(patch));
         let altered = shared.changes.order_alarm(at.clone(), order, read).await?;
         tries += 1;
         let is_overtaken = altered.refusal == Some(AlarmRefusal::Changed) && seen.is_none();
-        if !is_overtaken || tries >= TRIES {
+        if is_overtaken && tries >= TRIES {
+            let cure = "others change the alarm all the time: try again";
+            return Err(Problem::conflict(cure));
+        }
+        if !is_overtaken {
             let alarm = taken(altered, &at)?;
             return Ok(([(header::ETAG, etag(&alarm))], Json(AlarmAnswer::from(alarm))).into_response());
         }
@@ -202,7 +222,7 @@ async fn order(
     shared: &Shared,
     at: AlarmAt,
     what: Order,
-    seen: Option<DateTime<Utc>>,
+    seen: Option<Vec<DateTime<Utc>>>,
 ) -> Result<Response, Problem> {
     let altered = shared.changes.order_alarm(at.clone(), what, seen).await;
     let altered = altered.map_err(|error| match error {
@@ -227,8 +247,11 @@ fn patch_of(
     let past = flaws.check("/past".to_owned(), bounds::past(changes.past.as_deref()));
     let channel = changes.channel.as_deref().map(str::parse::<ChannelKind>);
     let channel = flaws.check("/channel".to_owned(), channel.unwrap_or(Ok(stored.channel)));
-    terms.label = changes.label.unwrap_or(terms.label);
-    terms.wake_message = changes.wake_message.unwrap_or(terms.wake_message);
+    terms.label = changes.label.or(Some(terms.label)).unwrap_or_default();
+    terms.wake_message = changes
+        .wake_message
+        .or(Some(terms.wake_message))
+        .unwrap_or_default();
     terms.target = changes.target.or(terms.target);
     terms.conversation_id = changes.conversation_id.or(terms.conversation_id);
     terms.backoff_ms = changes.backoff_ms.or(terms.backoff_ms);
@@ -342,23 +365,31 @@ fn etag(alarm: &Standalone) -> HeaderValue {
     HeaderValue::try_from(tag).expect("digits are ASCII")
 }
 
-/// The instant of the `If-Match` of a request; none where any will do.
-fn seen(headers: &HeaderMap) -> Result<Option<DateTime<Utc>>, Problem> {
-    let Some(tag) = headers.get(header::IF_MATCH) else {
+/// The instants of the `If-Match` of a request; none where any will do. A weak ETag matches nothing (RFC 9110, 13.1.1).
+fn seen(headers: &HeaderMap) -> Result<Option<Vec<DateTime<Utc>>>, Problem> {
+    let Some(tags) = headers.get(header::IF_MATCH) else {
         return Ok(None);
     };
-    let tag = tag.to_str().unwrap_or("?").trim();
-    if tag == "*" {
+    let tags = tags.to_str().unwrap_or("?").trim();
+    if tags == "*" {
         return Ok(None);
     }
-    let digits = tag.trim_start_matches("W/").trim_matches('"');
-    let at = i64::from_str_radix(digits, 16).ok();
-    let at = at.and_then(DateTime::from_timestamp_millis);
-    at.map(Some).ok_or_else(|| {
-        Problem::bad_request(format!(
-            "`If-Match: {tag}` is no ETag of an alarm: use one as it is"
-        ))
-    })
+    let mut seen = Vec::new();
+    for tag in tags.split(',').map(str::trim) {
+        let is_quoted = tag.len() > 2 && tag.ends_with('"');
+        if is_quoted && tag.starts_with("W/\"") {
+            continue;
+        }
+        let digits = tag.trim_matches('"');
+        let at = i64::from_str_radix(digits, 16).ok();
+        let at = at.and_then(DateTime::from_timestamp_millis);
+        seen.push(at.ok_or_else(|| {
+            Problem::bad_request(format!(
+                "`If-Match: {tag}` is no ETag of an alarm: use one as it is"
+            ))
+        })?);
+    }
+    Ok(Some(seen))
 }
 
 /// The `Idempotency-Key` of a request.

@@ -171,6 +171,7 @@ pub(super) async fn list(
         since: which.since.as_deref().map(id::instant).transpose()?,
         after: id::row_of(which.cursor.as_deref())?,
         limit: limit + 1,
+        ..HistoryQuery::default()
     };
     let rows = shared.store.history(&query).await?;
     let (rows, next_cursor) = cut(rows, limit, |row| (row.recorded_at, row.id));

@@ -1,6 +1,7 @@
 //! What an edit of stand-alone alarms is going to write, decided before anything is written.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use chrono::DateTime;
 use chrono::Utc;
@@ -10,6 +11,7 @@ use crate::store::AlarmAt;
 use crate::store::AlarmEdit;
 use crate::store::AlarmEditor;
 use crate::store::Altered;
+use crate::store::Changed;
 use crate::store::Edit;
 use crate::store::Group;
 use crate::store::Standalone;
@@ -84,5 +86,28 @@ impl Plan {
             }
         }
         altered
+    }
+
+    /// The names of the rows that are written.
+    pub fn written(&self) -> BTreeSet<GroupKey> {
+        let written = self.rows.iter();
+        written
+            .map(|(_, alarm, _)| (alarm.owner.clone(), alarm.id.0.clone()))
+            .collect()
+    }
+
+    /// Answers with the rows as they read now, and with what became of their triggers.
+    pub fn answer(&mut self, mut written: Rows, changes: Vec<Changed>) {
+        for ((at, alarm, _), changed) in self.rows.iter().zip(changes) {
+            let read = written.remove(&(alarm.owner.clone(), alarm.id.as_event_uid()));
+            match (read.transpose(), &mut self.answers[*at]) {
+                (Ok(alarm), Ok(answer)) => {
+                    answer.alarm = alarm;
+                    answer.changed = changed;
+                }
+                (Err(complaint), answer) => *answer = Err(complaint),
+                (Ok(_), Err(_)) => {}
+            }
+        }
     }
 }

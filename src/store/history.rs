@@ -4,6 +4,7 @@ use chrono::DateTime;
 use chrono::Utc;
 
 use crate::store::KeptMessage;
+use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 use crate::trigger::Place;
 use crate::trigger::TriggerId;
@@ -72,19 +73,17 @@ pub struct HistoryQuery {
     pub event_uid: Option<String>,
     /// With this outcome.
     pub outcome: Option<Outcome>,
+    /// Through this way out; of stand-alone alarms.
+    pub channel: Option<ChannelKind>,
+    /// Those that were not handed over as far as anybody knows: failed, expired, or in doubt and not tried again; of
+    /// stand-alone alarms.
+    pub failed: bool,
     /// Recorded at or after.
     pub since: Option<DateTime<Utc>>,
     /// Strictly after this row of the listing: (recorded_at, id) of the last row seen.
     pub after: Option<(DateTime<Utc>, TriggerId)>,
     /// How many at most.
     pub limit: u32,
-}
-
-impl HistoryQuery {
-    /// Whether it asks for all stand-alone alarms of somebody.
-    pub(super) const fn is_of_all_alarms(&self) -> bool {
-        self.standalone && self.event_uid.is_none()
-    }
 }
 
 /// Where the backlog stands; computed from the head of the due index.

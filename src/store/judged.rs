@@ -311,6 +311,15 @@ impl Judged {
         self.missed.extend(succession.missed);
     }
 
+    /// The triggers of stand-alone alarms of which something is counted: what ends here, and what goes on as a series.
+    pub fn counted(&self) -> impl Iterator<Item = &TriggerId> {
+        let ended = self.concluded.iter().map(|(trigger, ..)| trigger);
+        let granted = self.granted.iter().map(|candidate| &candidate.trigger);
+        let all = ended.chain(granted.filter(|trigger| trigger.has_more));
+        all.filter(|trigger| trigger.wish.alarm_id().is_some())
+            .map(|trigger| &trigger.id)
+    }
+
     /// Until when the session holds what it deferred.
     pub fn deferred_until(&self) -> Option<DateTime<Utc>> {
         self.deferred.iter().map(|claim| claim.due_at).max()

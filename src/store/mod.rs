@@ -26,6 +26,7 @@ mod page;
 pub mod postgres;
 mod reporting;
 pub mod row;
+mod series;
 mod session;
 mod settling;
 pub mod sqlite;
@@ -76,6 +77,7 @@ pub use owner::Webhook;
 pub use owner::WebhookNews;
 pub use reporting::Noted;
 pub use reporting::Notice;
+pub use series::LiveSeries;
 pub use session::Fence;
 pub use session::Living;
 pub use session::Report;
@@ -109,7 +111,7 @@ use crate::trigger::TriggerId;
 
 /// What we remember.
 #[async_trait::async_trait]
-pub trait Store: AccessTokens + Send + Sync + std::fmt::Debug {
+pub trait Store: AccessTokens + LiveSeries + Send + Sync + std::fmt::Debug {
     /// The clock by which claims are judged.
     async fn now(&self) -> Result<DateTime<Utc>, StoreError>;
 

@@ -587,7 +587,7 @@ async fn rule_22_floating_and_all_day_events_follow_the_owner_to_another_zone() 
 
 /// Answers as it was told to, then accepts.
 #[derive(Debug)]
-struct Scripted {
+pub struct Scripted {
     answers: Mutex<VecDeque<Option<Report>>>,
     ids: Mutex<Vec<String>>,
     /// The first send waits until it is told to go on.
@@ -597,7 +597,7 @@ struct Scripted {
 }
 
 impl Scripted {
-    fn new(answers: impl IntoIterator<Item = Option<Report>>) -> Arc<Self> {
+    pub fn new(answers: impl IntoIterator<Item = Option<Report>>) -> Arc<Self> {
         Arc::new(Self {
             answers: Mutex::new(answers.into_iter().collect()),
             ids: Mutex::default(),
@@ -648,7 +648,7 @@ impl Channel for Scripted {
     }
 }
 
-fn refused(of: Blame) -> Report {
+pub fn refused(of: Blame) -> Report {
     Report::Transient {
         error: "451 later".to_owned(),
         of,

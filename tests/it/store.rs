@@ -52,6 +52,7 @@ mod reading;
 mod registry;
 mod reports;
 mod rescue;
+mod series;
 mod server_plans;
 mod settle;
 mod standalone;

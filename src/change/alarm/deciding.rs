@@ -12,7 +12,8 @@ use crate::change::alarm::NewAlarm;
 use crate::change::alarm::Order;
 use crate::change::alarm::Past;
 use crate::change::alarm::When;
-use crate::store::Alarm;
+use crate::change::alarm::planning;
+use crate::change::edit::cancelled;
 use crate::store::AlarmAt;
 use crate::store::AlarmEdit;
 use crate::store::AlarmEditor;
@@ -20,21 +21,16 @@ use crate::store::AlarmRefusal;
 use crate::store::AlarmStatus;
 use crate::store::Edit;
 use crate::store::Group;
-use crate::store::Owner;
 use crate::store::Standalone;
-use crate::trigger::ChannelKind;
 use crate::trigger::NewTrigger;
-use crate::trigger::Place;
 use crate::trigger::State;
-use crate::trigger::firings::Firings;
-use crate::trigger::firings::latest;
 
 /// One order, with what it is decided by.
 pub struct AlarmEditing {
     /// What is asked.
     pub order: Order,
-    /// When it was last written, as the caller knows it.
-    pub seen: Option<DateTime<Utc>>,
+    /// When it was last written, as the caller knows it: any of these, or whenever.
+    pub seen: Option<Vec<DateTime<Utc>>>,
     /// How long after its instant a firing is of use at the most.
     pub most: Duration,
 }
@@ -49,25 +45,31 @@ impl AlarmEditor for AlarmEditing {
     ) -> AlarmEdit {
         let now = whole(now);
         let edit = match (&self.order, stored) {
-            (Order::Create(new), Some(stored)) => return again(at, new, stored),
+            (Order::Create(new), Some(stored)) => return again(at, &new.request_hash, stored),
+            (Order::Find { request_hash }, Some(stored)) => return again(at, request_hash, stored),
             (Order::Create(new), None) => self.create(at, new, group, now),
             (_, None) => return AlarmEdit::Refuse(AlarmRefusal::Unknown),
-            (_, Some(stored)) if self.seen.is_some_and(|seen| seen != stored.updated_at) => {
+            (_, Some(stored)) if self.is_not_as_seen(stored) => {
                 return AlarmEdit::Refuse(AlarmRefusal::Changed);
             }
             (Order::Cancel, Some(stored)) if stored.status == AlarmStatus::Cancelled => {
                 return AlarmEdit::Leave;
             }
-            (Order::Cancel, Some(stored)) => Ok(cancel(stored, group)),
+            (Order::Cancel, Some(stored)) => Ok(cancel(stored, group, now)),
             (_, Some(stored)) if stored.status == AlarmStatus::Cancelled => {
                 let cure = "it was cancelled: create another";
                 Err(AlarmRefusal::Conflict(cure.to_owned()))
             }
+            (Order::PutRight, Some(stored)) => match self.put_right(stored, group, now) {
+                Some(decided) => Ok(decided),
+                None => return AlarmEdit::Leave,
+            },
             (Order::Patch(patch), Some(stored)) => self.patch(patch, stored, group, now),
             (Order::Pause, Some(stored)) if stored.paused => return AlarmEdit::Leave,
-            (Order::Pause, Some(stored)) => pause(stored, group),
+            (Order::Pause, Some(stored)) => pause(stored, group, now),
             (Order::Resume, Some(stored)) if !stored.paused => return AlarmEdit::Leave,
             (Order::Resume, Some(stored)) => self.resume(stored, group, now),
+            (Order::Run, Some(stored)) if is_about_to_fire(stored, group, now) => return AlarmEdit::Leave,
             (Order::Run, Some(stored)) => self.run(stored, group, now),
         };
         match edit {
@@ -81,9 +83,15 @@ impl AlarmEditor for AlarmEditing {
     }
 }
 
-type Decided = Result<(Standalone, Edit), AlarmRefusal>;
+pub(super) type Decided = Result<(Standalone, Edit), AlarmRefusal>;
 
 impl AlarmEditing {
+    fn is_not_as_seen(&self, stored: &Standalone) -> bool {
+        self.seen
+            .as_ref()
+            .is_some_and(|seen| !seen.contains(&stored.updated_at))
+    }
+
     fn create(&self, at: &AlarmAt, new: &NewAlarm, group: &Group, now: DateTime<Utc>) -> Decided {
         let mut alarm = Standalone {
             owner: at.owner.clone(),
@@ -104,7 +112,7 @@ impl AlarmEditing {
             failure_count: 0,
         };
         alarm.fire_at = instant(&alarm, &new.when, new.past, now)?;
-        self.plan(alarm, group)
+        self.plan(alarm, group, now)
     }
 
     fn patch(&self, patch: &AlarmPatch, stored: &Standalone, group: &Group, now: DateTime<Utc>) -> Decided {
@@ -115,16 +123,17 @@ impl AlarmEditing {
             ..stored.clone()
         };
         let is_another = alarm.channel != stored.channel || alarm.terms.expires_at != stored.terms.expires_at;
-        // A series of which nothing changes that matters goes on with all that it owes.
-        let again =
-            Some(&When::Again).filter(|_| is_another && alarm.terms.cron.is_some() && alarm.is_live());
+        // A series of which nothing changes that matters goes on with all that it owes; one that has ended may have more
+        // to come.
+        let goes_on = matches!(alarm.status, AlarmStatus::Active | AlarmStatus::Fired) && !alarm.paused;
+        let again = Some(&When::Again).filter(|_| is_another && alarm.terms.cron.is_some() && goes_on);
         if let Some(when) = patch.when.as_ref().or(again) {
             alarm.fire_at = instant(&alarm, when, patch.past, now)?;
             alarm.status = AlarmStatus::Active;
         }
         let is_owed_anew = alarm.terms.cron.is_none() || is_another || patch.when.is_some();
         if alarm.is_live() && is_owed_anew {
-            return self.plan(alarm, group);
+            return self.plan(alarm, group, now);
         }
         Ok((alarm, as_it_is(group)))
     }
@@ -142,7 +151,7 @@ impl AlarmEditing {
                 told(alarm.fire_at)
             )));
         }
-        self.plan(alarm, group)
+        self.plan(alarm, group, now)
     }
 
     /// Fires now, whatever became of it before.
@@ -165,7 +174,7 @@ impl AlarmEditing {
         while group.handed_over.contains(&self.trigger(&alarm)?.id()) {
             alarm.fire_at += TimeDelta::milliseconds(1);
         }
-        self.plan(alarm, group)
+        self.plan(alarm, group, now)
     }
 
     /// A series fires once more now, and goes on as it would have.
@@ -176,7 +185,7 @@ impl AlarmEditing {
                 "the series {what}: resume it, or give it another `cron`, first"
             )));
         }
-        is_reachable(stored, &group.owner)?;
+        planning::is_reachable(stored, &group.owner)?;
         let once_more = Standalone {
             fire_at: now,
             ..stored.clone()
@@ -188,68 +197,11 @@ impl AlarmEditing {
         });
         Ok((stored.clone(), edit))
     }
-
-    /// Owes the next firing of an alarm, and nothing else.
-    fn plan(&self, alarm: Standalone, group: &Group) -> Decided {
-        is_reachable(&alarm, &group.owner)?;
-        if let Some(expires_at) = alarm.terms.expires_at.filter(|at| *at <= alarm.fire_at) {
-            return Err(AlarmRefusal::Invalid(
-                "/expires_at",
-                format!(
-                    "it expires at {}, and would fire at {}: let it expire later, or not at all",
-                    told(expires_at),
-                    told(alarm.fire_at)
-                ),
-            ));
-        }
-        let next = self.trigger(&alarm)?;
-        let mut edit = Edit {
-            alarms: vec![Alarm {
-                served_through: group
-                    .alarms
-                    .iter()
-                    .find(|it| it.wish == next.wish)
-                    .and_then(|it| it.served_through),
-                wish: next.wish.clone(),
-            }],
-            ..Edit::default()
-        };
-        for trigger in &group.triggers {
-            if trigger.id != next.id() {
-                edit.withdraw.push(trigger.id);
-            } else if trigger.expires_at != next.expires_at || trigger.withdrawn {
-                edit.adjust.push((trigger.id, next.expires_at, next.has_more));
-            }
-        }
-        edit.insert.push(next);
-        Ok((alarm, edit))
-    }
-
-    fn trigger(&self, alarm: &Standalone) -> Result<NewTrigger, AlarmRefusal> {
-        let firings = firings(alarm)?;
-        let latest = latest(alarm.fire_at, self.most);
-        let expires_at = match &firings {
-            Some(firings) => firings.expires_at(alarm.fire_at, self.most),
-            None => alarm.terms.expires_at.map_or(latest, |at| at.min(latest)),
-        };
-        Ok(NewTrigger {
-            wish: alarm.wish(),
-            place: Place::at(alarm.fire_at),
-            expires_at,
-            has_more: firings.is_some(),
-            moved: false,
-        })
-    }
-}
-
-fn firings(alarm: &Standalone) -> Result<Option<Firings>, AlarmRefusal> {
-    let firings = alarm.firings().transpose();
-    firings.map_err(|reason| AlarmRefusal::Invalid("/cron", reason))
 }
 
 /// What was asked for before is there; other content under the same name is a mistake.
-fn again(at: &AlarmAt, new: &NewAlarm, stored: &Standalone) -> AlarmEdit {
-    if stored.request_hash == new.request_hash {
+fn again(at: &AlarmAt, request_hash: &str, stored: &Standalone) -> AlarmEdit {
+    if stored.request_hash == request_hash {
         return AlarmEdit::Leave;
     }
     let by_key = at.key.is_some() && at.key == stored.key;
@@ -261,16 +213,16 @@ fn again(at: &AlarmAt, new: &NewAlarm, stored: &Standalone) -> AlarmEdit {
 }
 
 /// Everything that is owed is withdrawn; what is being sent arrives, and is not tried again.
-fn cancel(stored: &Standalone, group: &Group) -> (Standalone, Edit) {
+fn cancel(stored: &Standalone, group: &Group, now: DateTime<Utc>) -> (Standalone, Edit) {
     let alarm = Standalone {
         status: AlarmStatus::Cancelled,
         paused: false,
         ..stored.clone()
     };
-    (alarm, owing_nothing(group))
+    (alarm, owing_nothing(group, now))
 }
 
-fn pause(stored: &Standalone, group: &Group) -> Decided {
+fn pause(stored: &Standalone, group: &Group, now: DateTime<Utc>) -> Decided {
     if stored.status != AlarmStatus::Active {
         return Err(AlarmRefusal::Conflict(format!(
             "it has {}: there is nothing to pause",
@@ -281,14 +233,26 @@ fn pause(stored: &Standalone, group: &Group) -> Decided {
         paused: true,
         ..stored.clone()
     };
-    Ok((alarm, owing_nothing(group)))
+    Ok((alarm, owing_nothing(group, now)))
 }
 
-fn owing_nothing(group: &Group) -> Edit {
+fn owing_nothing(group: &Group, now: DateTime<Utc>) -> Edit {
+    let withdraw: Vec<_> = group.triggers.iter().map(|trigger| trigger.id).collect();
     Edit {
-        withdraw: group.triggers.iter().map(|trigger| trigger.id).collect(),
+        record: cancelled(group, &withdraw, now),
+        withdraw,
         ..Edit::default()
     }
+}
+
+/// Whether it is due, and nothing was tried yet.
+fn is_about_to_fire(stored: &Standalone, group: &Group, now: DateTime<Utc>) -> bool {
+    let mut owed = group
+        .triggers
+        .iter()
+        .filter(|it| !it.withdrawn && it.place.trigger_at <= now);
+    let is_once = stored.terms.cron.is_none() && stored.is_live();
+    is_once && owed.any(|it| it.state != State::Sending && it.last_error.is_none())
 }
 
 fn as_it_is(group: &Group) -> Edit {
@@ -307,9 +271,8 @@ fn instant(
 ) -> Result<DateTime<Utc>, AlarmRefusal> {
     let (at, field) = match when {
         When::Again => {
-            let next = firings(alarm)?.and_then(|firings| firings.after(now));
-            let never = "it never fires: use another expression, or let it expire later";
-            return next.ok_or_else(|| AlarmRefusal::Invalid("/cron", never.to_owned()));
+            let next = planning::firings(alarm)?.and_then(|firings| firings.after(now));
+            return next.ok_or_else(|| planning::never(alarm));
         }
         When::At(at) => (Some(whole(*at)), "/at"),
         When::In(delay) => (now.checked_add_signed(*delay).map(whole), "/delay"),
@@ -335,32 +298,10 @@ fn instant(
     }
 }
 
-/// Whether there is anywhere to send it. It is asked again when it fires.
-fn is_reachable(alarm: &Standalone, owner: &Owner) -> Result<(), AlarmRefusal> {
-    let (is_there, what) = match alarm.channel {
-        ChannelKind::Email => (owner.email.is_some(), "e-mail address"),
-        ChannelKind::Sms => (owner.phone.is_some(), "phone number"),
-        ChannelKind::Webhook => (
-            owner.webhook.is_some() || alarm.terms.target.is_some(),
-            "webhook, and the alarm no `target`",
-        ),
-    };
-    if is_there {
-        return Ok(());
-    }
-    Err(AlarmRefusal::Invalid(
-        "/channel",
-        format!(
-            "owner `{}` has no {what}: put one with PUT /v1/owners/{0}",
-            owner.id
-        ),
-    ))
-}
-
-fn whole(at: DateTime<Utc>) -> DateTime<Utc> {
+pub(super) fn whole(at: DateTime<Utc>) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(at.timestamp_millis()).unwrap_or(at)
 }
 
-fn told(at: DateTime<Utc>) -> String {
+pub(super) fn told(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }

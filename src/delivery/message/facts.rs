@@ -28,7 +28,7 @@ const MAX_LINE: usize = 200;
 const MAX_LINK: usize = 2_000;
 
 /// From here on a message says that it is late.
-const LATE_AFTER: TimeDelta = TimeDelta::minutes(5);
+pub(super) const LATE_AFTER: TimeDelta = TimeDelta::minutes(5);
 
 /// All that a message can say.
 #[derive(Debug)]

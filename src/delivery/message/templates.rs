@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
+use chrono::DateTime;
+use chrono::Utc;
 use linkify::LinkFinder;
 use linkify::LinkKind;
 use minijinja::Environment;
@@ -12,6 +14,7 @@ use minijinja::Value;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 
+use crate::calendar::zone::Zone;
 use crate::channel;
 use crate::channel::Content;
 use crate::delivery::message::AnswerPage;
@@ -23,10 +26,13 @@ use crate::delivery::message::digest::listed;
 use crate::delivery::message::document;
 use crate::delivery::message::document::document;
 use crate::delivery::message::facts::Facts;
+use crate::delivery::message::facts::LATE_AFTER;
+use crate::delivery::message::facts::Moment;
 use crate::delivery::message::facts::is_web;
 use crate::delivery::message::folder;
 use crate::delivery::message::languages::Languages;
 use crate::delivery::message::page;
+use crate::delivery::message::wording;
 use crate::delivery::message::wording::Wording;
 use crate::token::Callbacks;
 use crate::trigger::ChannelKind;
@@ -223,6 +229,23 @@ impl Renderer {
             language: words.tag.clone(),
             within: None,
         })
+    }
+
+    /// That something is late, in words, where it is: it was due at the first instant, and leaves at the second.
+    ///
+    /// # Errors
+    /// As for a message.
+    pub fn late(
+        &self,
+        locale: &str,
+        zone: &Zone,
+        (due, now): (DateTime<Utc>, DateTime<Utc>),
+    ) -> Result<Option<String>, RenderError> {
+        if now - due <= LATE_AFTER {
+            return Ok(None);
+        }
+        let due = Moment::at(zone.to_local(due));
+        wording::late(&due, self.languages.nearest(locale)).map(Some)
     }
 
     /// The page by which a reminder is answered, as HTML.

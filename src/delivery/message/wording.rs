@@ -315,3 +315,8 @@ fn message_of(relative: &Relative, is_task: bool, is_timed: bool) -> &'static st
         (Tense::Over, false, _) => "ended",
     }
 }
+
+/// That something is late, which was due then.
+pub(super) fn late(due: &Moment, words: &Words) -> Result<String, RenderError> {
+    Teller { words }.late(due)
+}

@@ -47,6 +47,8 @@ pub(super) struct Wanted {
     #[serde(default)]
     wake_message: String,
     conversation_id: Option<String>,
+    /// Any JSON document, also `null`.
+    #[serde(default, deserialize_with = "document")]
     payload: Option<Box<RawValue>>,
     max_retries: Option<u32>,
     /// Another name for attempts: retries and one.
@@ -73,8 +75,10 @@ pub(super) struct Changes {
     pub(super) channel: Option<String>,
     #[serde(default)]
     pub(super) target: Given<String>,
-    pub(super) label: Option<String>,
-    pub(super) wake_message: Option<String>,
+    #[serde(default)]
+    pub(super) label: Given<String>,
+    #[serde(default)]
+    pub(super) wake_message: Given<String>,
     #[serde(default)]
     pub(super) conversation_id: Given<String>,
     #[serde(default)]
@@ -131,7 +135,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
 impl Wanted {
     /// The alarm that it asks for, or everything that is wrong with it.
     pub(super) fn read(mut self, reading: &Reading<'_>) -> Result<NewAlarm, Problem> {
-        let request_hash = hash(&self);
+        let request_hash = self.hash();
         let mut flaws = Flaws::default();
         let (times, mut terms) = (self.times(), self.terms());
         terms.attempts = flaws
@@ -179,6 +183,14 @@ impl Wanted {
         })
     }
 
+    /// What the request says, whatever the order and the spacing of its fields.
+    pub(super) fn hash(&self) -> String {
+        let text = serde_json::to_string(self).expect("what was read as JSON has a JSON form");
+        let digest = Sha256::digest(text);
+        let half = digest[..16].try_into().expect("a digest is longer");
+        format!("{:032x}", u128::from_be_bytes(half))
+    }
+
     fn times(&mut self) -> Times {
         Times {
             at: self.at.take(),
@@ -205,10 +217,6 @@ impl Wanted {
     }
 }
 
-/// What a request says, whatever the order and the spacing of its fields.
-fn hash(wanted: &Wanted) -> String {
-    let text = serde_json::to_string(wanted).expect("what was read as JSON has a JSON form");
-    let digest = Sha256::digest(text);
-    let half = digest[..16].try_into().expect("a digest is longer");
-    format!("{:032x}", u128::from_be_bytes(half))
+fn document<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(value).map(Some)
 }

@@ -39,8 +39,13 @@ use crate::store::Delivery;
 use crate::store::HistoryQuery;
 use crate::trigger::AlarmId;
 use crate::trigger::State as TriggerState;
+use crate::trigger::Trigger;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
+use crate::trigger::outcome::Reason;
+
+/// How a line begins that tells of a firing that is tried again.
+const RETRY: &str = "RETRY:";
 
 /// Which alarms.
 #[derive(Debug, Deserialize)]
@@ -69,6 +74,8 @@ pub(in crate::http) struct Firings {
     alarm: Option<String>,
     /// Their outcome.
     status: Option<String>,
+    /// Their way out.
+    channel: Option<String>,
     since: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
@@ -203,9 +210,12 @@ impl From<Delivery> for FiringAnswer {
 fn result(delivery: &Delivery) -> Option<String> {
     match delivery.outcome {
         Outcome::Sent | Outcome::Completed => Some("ok".to_owned()),
-        Outcome::Failed => {
+        // It is not over.
+        Outcome::InDoubt if is_tried_again(delivery) => Some(delivery.detail.clone()),
+        Outcome::Failed | Outcome::Expired | Outcome::InDoubt => {
             let said = delivery.report.as_deref().filter(|it| !it.is_empty());
-            let said = said.or(Some(delivery.detail.as_str()).filter(|it| !it.is_empty()));
+            let said =
+                said.or(Some(delivery.detail.as_str()).filter(|it| !it.is_empty() && !it.starts_with(RETRY)));
             let (why, attempts) = (said.unwrap_or(delivery.reason.as_str()), delivery.attempts);
             let times = if attempts == 1 { "attempt" } else { "attempts" };
             Some(format!("FAILED: {why} (after {attempts} {times})"))
@@ -257,48 +267,77 @@ pub(in crate::http) async fn read(
             .as_ref()
             .filter(|it| it.state != TriggerState::Sending)
             .map(|it| it.due_at),
-        result: under_way.and_then(|it| it.last_error),
+        result: under_way.as_ref().and_then(again),
     };
     Ok(([(header::ETAG, tag)], Json(seen)).into_response())
 }
 
-/// `GET /v1/alarms/history?owner=&alarm=&status=&since=&limit=&cursor=`, newest first.
+/// Whether the last word on it is that of an attempt that is made again.
+fn is_tried_again(delivery: &Delivery) -> bool {
+    delivery.reason == Reason::ConnectionLost && delivery.detail.starts_with(RETRY)
+}
+
+/// Why a firing is tried again, in a line.
+fn again(trigger: &Trigger) -> Option<String> {
+    let error = trigger.last_error.as_deref()?;
+    if error.starts_with(RETRY) {
+        return Some(error.to_owned());
+    }
+    Some(format!("{RETRY} {error} (attempt {})", trigger.attempts))
+}
+
+/// `GET /v1/alarms/history?owner=&alarm=&status=&channel=&since=&limit=&cursor=`, newest first.
 pub(in crate::http) async fn history(
     State(shared): State<Shared>,
     caller: Caller,
     Asked(which): Asked<Firings>,
 ) -> Result<Json<Page<FiringAnswer>>, Problem> {
     let outcome = which.status.as_deref().map(str::parse).transpose();
-    let outcome = outcome.map_err(Problem::bad_request)?;
-    firings(&shared, &caller, which, outcome).await
+    let of = HistoryQuery {
+        outcome: outcome.map_err(Problem::bad_request)?,
+        ..HistoryQuery::default()
+    };
+    firings(&shared, &caller, which, of).await
 }
 
-/// `GET /v1/alarms/failed?owner=&alarm=&since=&limit=&cursor=`: firings that failed, newest first.
+/// `GET /v1/alarms/failed?owner=&alarm=&channel=&since=&limit=&cursor=`: firings that were not handed over as far as anybody
+/// knows, newest first.
 pub(in crate::http) async fn failed(
     State(shared): State<Shared>,
     caller: Caller,
     Asked(which): Asked<Firings>,
 ) -> Result<Json<Page<FiringAnswer>>, Problem> {
-    firings(&shared, &caller, which, Some(Outcome::Failed)).await
+    if let Some(status) = &which.status {
+        return Err(Problem::bad_request(format!(
+            "`status={status}` is not for /v1/alarms/failed: use /v1/alarms/history?status={status}"
+        )));
+    }
+    let of = HistoryQuery {
+        failed: true,
+        ..HistoryQuery::default()
+    };
+    firings(&shared, &caller, which, of).await
 }
 
 async fn firings(
     shared: &Shared,
     caller: &Caller,
     which: Firings,
-    outcome: Option<Outcome>,
+    of: HistoryQuery,
 ) -> Result<Json<Page<FiringAnswer>>, Problem> {
     let limit = id::rows(which.limit.as_deref())?;
     let alarm = which.alarm.as_deref().map(str::parse::<AlarmId>).transpose();
     let alarm = alarm.map_err(Problem::bad_request)?;
+    let channel = which.channel.as_deref().map(str::parse).transpose();
     let query = HistoryQuery {
         owner: Some(caller.owner(which.owner)?),
         standalone: true,
         event_uid: alarm.map(|alarm| alarm.as_event_uid()),
-        outcome,
+        channel: channel.map_err(Problem::bad_request)?,
         since: which.since.as_deref().map(id::instant).transpose()?,
         after: id::row_of(which.cursor.as_deref())?,
         limit: limit + 1,
+        ..of
     };
     let rows = shared.store.history(&query).await?;
     let (rows, next_cursor) = cut(rows, limit, |row| (row.recorded_at, row.id));

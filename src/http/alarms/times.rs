@@ -79,11 +79,13 @@ pub(super) fn when(
             Some(When::Again)
         }
         (None, None, None, None) => {
-            if let Some(zone) = zone.filter(|_| terms.cron.is_some()) {
-                terms.time_zone = Some(zone.name().to_owned());
-                return Some(When::Again);
+            let zone = zone?;
+            if terms.cron.is_none() {
+                let cure = "a time zone alone moves nothing that fires once: send `at` or `when` with it";
+                return flaws.check("/timezone".to_owned(), Err(cure.to_owned()));
             }
-            None
+            terms.time_zone = Some(zone.name().to_owned());
+            Some(When::Again)
         }
         _ => {
             let cure = "it is said more than once when: send one of `at`, `delay`, `when` and `cron`";

@@ -22,6 +22,7 @@ use crate::store::altering::Rows;
 use crate::store::altering::group_of;
 use crate::store::group::GroupKey;
 use crate::store::group::Unreadable;
+use crate::store::postgres::columns;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::edits;
 use crate::store::postgres::groups;
@@ -31,6 +32,7 @@ use crate::store::row::all;
 use crate::store::row::json;
 use crate::trigger::AlarmId;
 use crate::trigger::OwnerId;
+use crate::trigger::TriggerId;
 
 /// Creates or alters alarms, each as the editor decides.
 pub async fn alter(
@@ -40,7 +42,8 @@ pub async fn alter(
     near: Option<NearClaim>,
     now: DateTime<Utc>,
 ) -> Result<Vec<Result<Altered, StoreError>>, StoreError> {
-    // In this order everywhere: owners, triggers, alarms. Who settles a trigger alters its alarm afterwards.
+    // In this order everywhere: owners, triggers, what is counted of owners, alarms. Who settles a trigger alters its alarm
+    // afterwards.
     owners::lock(conn, alarms.iter().map(|at| &at.owner)).await?;
     let mut meant = Vec::with_capacity(alarms.len());
     for at in alarms {
@@ -48,6 +51,7 @@ pub async fn alter(
     }
     let keys: BTreeSet<GroupKey> = meant.iter().map(group_of).collect();
     let groups = groups::load(conn, &keys, Unreadable::SetAside, now).await?;
+    hold_owners(conn, alarms.iter().map(|at| &at.owner)).await?;
     lock(conn, &ids(&meant)).await?;
     let stored = rows(conn, &ids(&meant)).await?;
     let mut plan = altering::plan(&meant, &stored, groups, editor, now);
@@ -55,15 +59,47 @@ pub async fn alter(
         put(conn, alarm, *before).await?;
     }
     let changes = edits::apply(conn, &plan.decided, near, now).await?;
-    for ((at, alarm, _), changed) in plan.rows.iter().zip(changes) {
-        // What was withdrawn or recorded with it may have altered it once more.
-        let written = read(conn, &alarm.owner, &alarm.id).await?;
-        if let Ok(answer) = &mut plan.answers[*at] {
-            answer.alarm = written;
-            answer.changed = changed;
-        }
-    }
+    // What was withdrawn or recorded with them may have altered them once more.
+    let written = rows(conn, &plan.written()).await?;
+    plan.answer(written, changes);
     Ok(plan.answers)
+}
+
+/// Lets nobody else count what becomes of these triggers until the end of the transaction, where they are those of
+/// stand-alone alarms. Asked for before anything is counted: owners are held in one order.
+pub async fn hold(
+    conn: &mut PgConnection,
+    triggers: impl Iterator<Item = &TriggerId>,
+) -> Result<(), StoreError> {
+    let triggers = columns::ids(triggers);
+    if triggers.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "-- hold_alarms: of triggers
+         SELECT alarm_owners_held(ARRAY(
+             SELECT owner FROM alarm_trigger WHERE id = ANY($1) AND substr(event_uid, 1, 1) = ' '
+             UNION SELECT owner FROM delivery WHERE id = ANY($1) AND substr(event_uid, 1, 1) = ' '))",
+    )
+    .bind(triggers)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn hold_owners(
+    conn: &mut PgConnection,
+    owners: impl Iterator<Item = &OwnerId>,
+) -> Result<(), StoreError> {
+    let owners: BTreeSet<&str> = owners.map(|owner| owner.0.as_str()).collect();
+    sqlx::query(
+        "-- hold_alarms
+         SELECT alarm_owners_held($1)",
+    )
+    .bind(owners.into_iter().collect::<Vec<_>>())
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 fn ids(alarms: &[AlarmAt]) -> BTreeSet<GroupKey> {

@@ -80,6 +80,7 @@ pub async fn fire_check(
             Err((id, complaint)) => ledger::set_aside(conn, &id.0, &complaint, attempt.now).await?,
         }
     }
+    alarms::hold(conn, judged.counted()).await?;
     write(conn, &judged, attempt).await?;
     limits::take(conn, &allowances.slots).await?;
     limits::release(conn, &allowances.released).await?;

@@ -13,6 +13,7 @@ use crate::store::OutboxEntry;
 use crate::store::StoreError;
 use crate::store::page::Cursor;
 use crate::store::postgres::columns::cut;
+use crate::store::postgres::firings;
 use crate::store::row;
 use crate::store::row::Columns;
 use crate::trigger::OwnerId;
@@ -59,6 +60,9 @@ pub async fn holders(
 
 /// Lists history, newest first.
 pub async fn history(conn: &mut PgConnection, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {
+    if query.standalone && query.owner.is_some() {
+        return firings::history(conn, query).await;
+    }
     let of_everybody = concat!(
         "-- history
          SELECT ",
@@ -80,32 +84,11 @@ pub async fn history(conn: &mut PgConnection, query: &HistoryQuery) -> Result<Ve
            AND ($4::text IS NULL OR event_uid = $4) AND ($5::text IS NULL OR outcome = $5)
          ORDER BY recorded_at DESC, id DESC LIMIT $7"
     );
-    let of_alarms = concat!(
-        "-- history: of stand-alone alarms
-         SELECT ",
-        columns!(delivery),
-        "
-         FROM delivery AS d
-         WHERE owner = $6 AND substr(event_uid, 1, 1) = ' ' AND ($5::text IS NULL OR outcome = $5) AND recorded_at >= coalesce($1::timestamptz, '-infinity')
-           AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3) AND $4::text IS NULL
-         ORDER BY recorded_at DESC, id DESC LIMIT $7"
-    );
-    let of_failed_alarms = concat!(
-        "-- history: of stand-alone alarms that failed
-         SELECT ",
-        columns!(delivery),
-        "
-         FROM delivery AS d
-         WHERE owner = $6 AND substr(event_uid, 1, 1) = ' ' AND outcome = 'failed' AND outcome = $5::text AND recorded_at >= coalesce($1::timestamptz, '-infinity')
-           AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3) AND $4::text IS NULL
-         ORDER BY recorded_at DESC, id DESC LIMIT $7"
-    );
     let (recorded_at, id) = before(query.after);
-    let rows = sqlx::query(match query.outcome {
-        _ if query.owner.is_none() => of_everybody,
-        Some(Outcome::Failed) if query.is_of_all_alarms() => of_failed_alarms,
-        _ if query.is_of_all_alarms() => of_alarms,
-        _ => of_one,
+    let rows = sqlx::query(if query.owner.is_some() {
+        of_one
+    } else {
+        of_everybody
     })
     .bind(query.since.map(cut))
     .bind(recorded_at)
@@ -168,7 +151,7 @@ pub async fn outbox(
 }
 
 /// A cursor of a listing that goes back in time; without one, the position after everything.
-fn before(after: Cursor) -> (Option<DateTime<Utc>>, Vec<u8>) {
+pub fn before(after: Cursor) -> (Option<DateTime<Utc>>, Vec<u8>) {
     after.map_or((None, Vec::new()), |(at, id)| (Some(cut(at)), id.0.to_vec()))
 }
 

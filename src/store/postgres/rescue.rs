@@ -14,6 +14,7 @@ use crate::store::StoreError;
 use crate::store::lapse;
 use crate::store::lapse::Held;
 use crate::store::lapse::Lapse;
+use crate::store::postgres::alarms;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::columns::ids;
 use crate::store::postgres::ledger;
@@ -149,7 +150,9 @@ async fn put_right(
     }
     let of = |kind: Lapse| lapse::ids(&lapsed, kind);
     let attempts = lapse::attempts(&lapsed);
-    ledger::record_endings(conn, &lapse::doubtful(&lapsed), now).await?;
+    let doubtful = lapse::doubtful(&lapsed);
+    alarms::hold(conn, doubtful.iter().map(|ending| &ending.id)).await?;
+    ledger::record_endings(conn, &doubtful, now).await?;
     ledger::delete_sending(conn, &attempts).await?;
     Ok(Rescued {
         dead_session: free(conn, &of(Lapse::Dead)).await?,

@@ -14,6 +14,7 @@ use crate::store::Settled;
 use crate::store::Settlement;
 use crate::store::StoreError;
 use crate::store::ending::shortened;
+use crate::store::postgres::alarms;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::columns::ids;
 use crate::store::postgres::ledger;
@@ -34,6 +35,7 @@ pub async fn settle(
     now: DateTime<Utc>,
 ) -> Result<Vec<Settled>, StoreError> {
     let held = held(conn, batch, now).await?;
+    alarms::hold(conn, batch.iter().map(|settlement| &settlement.id)).await?;
     let (plan, settled) = settling::plan(batch, &held, now);
     ledger::record_endings(conn, &plan.endings, now).await?;
     ledger::improve(conn, &plan.improvements, now).await?;

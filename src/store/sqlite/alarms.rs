@@ -52,14 +52,9 @@ pub async fn alter(
         put(conn, alarm, *before).await?;
     }
     let changes = edits::apply(conn, &plan.decided, near, now).await?;
-    for ((at, alarm, _), changed) in plan.rows.iter().zip(changes) {
-        // What was withdrawn or recorded with it may have altered it once more.
-        let written = read(conn, &alarm.owner, &alarm.id).await?;
-        if let Ok(answer) = &mut plan.answers[*at] {
-            answer.alarm = written;
-            answer.changed = changed;
-        }
-    }
+    // What was withdrawn or recorded with them may have altered them once more.
+    let written = rows(conn, &plan.written()).await?;
+    plan.answer(written, changes);
     Ok(plan.answers)
 }
 

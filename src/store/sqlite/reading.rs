@@ -16,6 +16,7 @@ use crate::store::page::Cursor;
 use crate::store::row;
 use crate::store::row::Columns;
 use crate::store::row::millis;
+use crate::store::sqlite::firings;
 use crate::trigger::OwnerId;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
@@ -60,6 +61,9 @@ pub async fn holders(
 
 /// Lists history, newest first.
 pub async fn history(conn: &mut SqliteConnection, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {
+    if query.standalone && query.owner.is_some() {
+        return firings::history(conn, query).await;
+    }
     let of_everybody = "-- history
          SELECT * FROM delivery
          WHERE recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
@@ -70,22 +74,11 @@ pub async fn history(conn: &mut SqliteConnection, query: &HistoryQuery) -> Resul
          WHERE owner = ?6 AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
            AND (?4 IS NULL OR event_uid = ?4) AND (?5 IS NULL OR outcome = ?5)
          ORDER BY +recorded_at DESC, id DESC LIMIT ?7";
-    let of_alarms = "-- history: of stand-alone alarms
-         SELECT * FROM delivery
-         WHERE owner = ?6 AND substr(event_uid, 1, 1) = ' ' AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
-           AND (?5 IS NULL OR outcome = ?5) AND ?4 IS NULL
-         ORDER BY recorded_at DESC, id DESC LIMIT ?7";
-    let of_failed_alarms = "-- history: of stand-alone alarms that failed
-         SELECT * FROM delivery
-         WHERE owner = ?6 AND substr(event_uid, 1, 1) = ' ' AND outcome = 'failed' AND outcome = ?5
-           AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3) AND ?4 IS NULL
-         ORDER BY recorded_at DESC, id DESC LIMIT ?7";
     let (recorded_at, id) = before(query.after);
-    let rows = sqlx::query(match query.outcome {
-        _ if query.owner.is_none() => of_everybody,
-        Some(Outcome::Failed) if query.is_of_all_alarms() => of_failed_alarms,
-        _ if query.is_of_all_alarms() => of_alarms,
-        _ => of_one,
+    let rows = sqlx::query(if query.owner.is_some() {
+        of_one
+    } else {
+        of_everybody
     })
     .bind(query.since.map_or(i64::MIN, millis))
     .bind(recorded_at)
@@ -136,7 +129,7 @@ pub async fn outbox(
 }
 
 /// A cursor of a listing that goes back in time; without one, the position after everything.
-fn before(after: Cursor) -> (i64, Vec<u8>) {
+pub fn before(after: Cursor) -> (i64, Vec<u8>) {
     after.map_or((i64::MAX, Vec::new()), |(at, id)| (millis(at), id.0.to_vec()))
 }
 

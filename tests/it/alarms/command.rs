@@ -10,6 +10,9 @@ use crate::alarms::start;
 use crate::harness::hook::Hook;
 use crate::harness::node::Home;
 
+/// A document that no reader and writer of JSON would leave as it is.
+const PAYLOAD: &str = r#"{"b":1.0,  "a":2,"a":3,"z":12345678901234567890123}"#;
+
 /// Runs the command for the owner of a program.
 async fn run(program: &Program, arguments: &[&str]) -> Output {
     let mut all = vec!["alarms", "--owner", &program.owner];
@@ -36,7 +39,7 @@ async fn alarms_are_asked_for_shown_and_called_off_from_a_shell() {
     let node = start(Home::new()).await;
     let program = Program::new(std::rc::Rc::new(node), "anna").await;
     let target = hook.url();
-    let add = ["add", "--target", &target, "--payload", r#"{"n": 1}"#, "--json"];
+    let add = ["add", "--target", &target, "--payload", PAYLOAD, "--json"];
     let created = said(
         &program,
         &[&add[..], &["--delay", "500ms", "--label", "Tea\u{1b}[2J"]].concat(),
@@ -54,7 +57,8 @@ async fn alarms_are_asked_for_shown_and_called_off_from_a_shell() {
         later["id"].as_str().expect("an id"),
     );
     program.status(first, "fired").await;
-    assert_eq!(hook.calls()[0].json()["payload"], json!({ "n": 1 }));
+    let body = &hook.calls()[0].body;
+    assert!(body.contains(&format!(r#""payload":{PAYLOAD}"#)), "{body}");
 
     let list = said(&program, &["list"]).await;
     assert_eq!(list.lines().count(), 3, "{list}");

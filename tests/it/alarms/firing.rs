@@ -3,6 +3,7 @@
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
+use reqwest::Method;
 use serde_json::Value;
 use serde_json::json;
 
@@ -25,6 +26,7 @@ super::stories!(
     what_fails_is_called_again_after_a_pause_that_doubles,
     an_alarm_whose_attempts_are_used_up_has_failed,
     a_target_that_hangs_is_called_again_when_its_time_is_over,
+    a_target_that_never_answers_has_failed_in_the_end,
     nobody_there_costs_an_attempt_where_the_alarm_counts_them,
     alarms_that_wait_for_each_other_have_their_whole_time,
     a_target_that_hangs_for_one_owner_keeps_nobody_else_waiting,
@@ -295,6 +297,51 @@ async fn nobody_there_costs_an_attempt_where_the_alarm_counts_them(program: Prog
 
     let failed = program.firing(&id, "failed").await;
     assert_eq!(failed["attempts"], 2, "{failed}");
+    let of_status = program
+        .ask(Method::GET, "/v1/alarms/failed?status=sent", &[], None)
+        .await;
+    assert_eq!(of_status.status, 400);
+    let through = async |channel: &str| {
+        items(
+            &program
+                .get(&format!("/v1/alarms/history?channel={channel}"))
+                .await,
+        )
+        .len()
+    };
+    assert_eq!((through("webhook").await, through("email").await), (1, 0));
+}
+
+async fn a_target_that_never_answers_has_failed_in_the_end(program: Program) {
+    let hook = Hook::start([Conduct::Hang, Conduct::Hang, Conduct::Hang]).await;
+    let mut body = calling(&hook, "100ms");
+    body["dispatch_timeout_ms"] = json!(300);
+    body["max_retries"] = json!(1);
+    body["backoff_ms"] = json!(500);
+    let id = program.create(body.clone()).await;
+    program.firing(&id, "in_doubt").await;
+    assert_eq!(program.alarm(&id).await["status"], "active");
+
+    let failed = program.status(&id, "failed").await;
+
+    assert_eq!(failed["failure_count"], 1);
+    assert_eq!(failed["last_error"], "in_doubt: no answer came in time");
+    let listed = items(&program.get("/v1/alarms/failed").await);
+    assert_eq!(
+        listed[0]["result"],
+        "FAILED: no answer came in time (after 2 attempts)"
+    );
+    body["backoff_ms"] = json!(60_000);
+    let other = program.create(body).await;
+    program.firing(&other, "in_doubt").await;
+    let result = &program.alarm(&other).await["result"];
+    assert_eq!(result, "RETRY: no answer came in time (attempt 1/2)");
+    let reset = program
+        .ask(Method::POST, "/v1/alarms/reset", &[], None)
+        .await
+        .ok();
+    assert_eq!(reset["cancelled"], 1);
+    assert_eq!(hook.calls().len(), 3);
 }
 
 async fn alarms_that_wait_for_each_other_have_their_whole_time(program: Program) {

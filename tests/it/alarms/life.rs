@@ -14,6 +14,9 @@ super::stories!(
     the_same_key_is_the_same_alarm_and_other_content_is_refused,
     an_alarm_of_somebody_else_is_not_there,
     a_change_of_what_somebody_else_changed_is_refused,
+    an_etag_among_others_will_do_and_a_weak_one_will_not,
+    what_null_takes_away_is_gone_and_a_zone_alone_moves_nothing,
+    what_was_asked_for_before_is_answered_though_it_is_past_by_now,
     an_alarm_is_moved_paused_resumed_and_run,
     a_series_is_paused_resumed_and_run_once_between,
     all_alarms_of_an_owner_are_called_off_at_once,
@@ -141,6 +144,93 @@ async fn a_change_of_what_somebody_else_changed_is_refused(program: Program) {
     assert_eq!(
         program.ask(Method::DELETE, &path, &header, None).await.status,
         200
+    );
+}
+
+async fn an_etag_among_others_will_do_and_a_weak_one_will_not(program: Program) {
+    let hook = Hook::start([]).await;
+    let id = program.create(calling(&hook, "1h")).await;
+    let path = format!("/v1/alarms/{id}");
+    let seen = program.ask(Method::GET, &path, &[], None).await.etag;
+    let rename = async |tags: &str| {
+        let body = Some(json!({ "label": tags }));
+        program
+            .ask(Method::PATCH, &path, &[("if-match", tags)], body)
+            .await
+    };
+
+    assert_eq!(rename(&format!("W/{seen}")).await.status, 412);
+    assert_eq!(rename("\"1\", \"2\"").await.status, 412);
+    assert_eq!(rename("\"of mine\"").await.status, 400);
+    assert_eq!(rename(&format!("\"1\", {seen}")).await.status, 200);
+}
+
+async fn what_null_takes_away_is_gone_and_a_zone_alone_moves_nothing(program: Program) {
+    let hook = Hook::start([]).await;
+    let mut body = calling(&hook, "1s");
+    body["label"] = json!("Tea");
+    body["wake_message"] = json!("It is time");
+    body["payload"] = json!(null);
+    let created = program.post(body).await.ok();
+    assert!(
+        created.get("payload").is_some_and(serde_json::Value::is_null),
+        "{created}"
+    );
+    let id = created["id"].as_str().expect("an id");
+
+    let without = program
+        .patch(id, json!({ "label": null, "wake_message": null }))
+        .await
+        .ok();
+
+    assert_eq!(
+        (&without["label"], &without["wake_message"]),
+        (&json!(""), &json!(""))
+    );
+    let zone = program.patch(id, json!({ "timezone": "Asia/Tokyo" })).await;
+    assert_eq!(
+        (zone.status.as_u16(), &zone.body["errors"][0]["pointer"]),
+        (422, &json!("/timezone"))
+    );
+    let calls = hook.until(1).await;
+    assert!(calls[0].body.contains("\"payload\":null"), "{}", calls[0].body);
+}
+
+async fn what_was_asked_for_before_is_answered_though_it_is_past_by_now(program: Program) {
+    use chrono::Timelike;
+    let hook = Hook::start([]).await;
+    let soon = now() + chrono::TimeDelta::seconds(2);
+    // Where it is noon, so that it is the same day.
+    let east = 12 - i64::from(soon.hour());
+    let local = soon + chrono::TimeDelta::hours(east);
+    let body = json!({
+        "owner": program.owner, "when": format!("today at {}", local.format("%H:%M:%S")),
+        "timezone": format!("Etc/GMT{:+}", -east), "target": hook.url(), "idempotency_key": "noon",
+    });
+    let first = program
+        .ask(Method::POST, "/v1/alarms", &[], Some(body.clone()))
+        .await
+        .ok();
+    let id = first["id"].as_str().expect("an id");
+    program.status(id, "fired").await;
+
+    let again = program
+        .ask(Method::POST, "/v1/alarms", &[], Some(body.clone()))
+        .await;
+
+    assert_eq!(
+        (again.status.as_u16(), &again.body["id"]),
+        (200, &first["id"]),
+        "{}",
+        again.body
+    );
+    let mut other = body;
+    other["label"] = json!("Tea");
+    let other = program.ask(Method::POST, "/v1/alarms", &[], Some(other)).await;
+    assert_eq!(
+        other.body["errors"][0]["pointer"], "/idempotency_key",
+        "{}",
+        other.body
     );
 }
 

@@ -477,3 +477,72 @@ async fn a_sign_of_life_that_had_to_wait_is_never_old() {
 
     assert_eq!(rescued, Rescued::default());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settles_of_alarms_of_the_same_owners_never_wait_for_each_other_crosswise() {
+    const WRITERS: i64 = 4;
+    const BATCHES: i64 = 6;
+    const EACH: i64 = 30;
+    let stage = stage().await;
+    for id in ["bob", "eve"] {
+        stage.store.put_owner(&crate::store::owner(id)).await.unwrap();
+    }
+    let all = WRITERS * BATCHES * EACH;
+    stage
+        .damage(&format!(
+            "INSERT INTO standalone_alarm (owner, id, kind, channel, status, paused, fire_at, request_hash, created_at,
+                 updated_at, failure_count, terms)
+             SELECT (ARRAY['ada', 'bob', 'eve'])[n % 3 + 1], lpad(to_hex(n), 32, '0'), 'once', 'email', 'active', false,
+                 '2026-01-01Z', '', '2026-01-01Z', '2026-01-01Z', 0, '{{}}' FROM generate_series(1, {all}) AS n;
+             INSERT INTO alarm_trigger (id, owner, event_uid, identity, channel, recipient, trigger_at, occurrence,
+                 repeat, due_at, expires_at, has_more, state)
+             SELECT decode(lpad(to_hex(n * 7919 % 65521), 32, '0'), 'hex'), owner, ' ' || id, '', channel, 'owner',
+                 fire_at, fire_at, 0, fire_at, '2100-01-01Z', false, 'planned'
+             FROM standalone_alarm, LATERAL (SELECT ('x' || substr(id, 25))::bit(32)::bigint AS n) AS w;"
+        ))
+        .await;
+    let claims = stage.claim().await;
+    assert_eq!(claims.len(), 720);
+    let mut granted = 0;
+    for part in claims.chunks(100) {
+        granted += stage.fire(part, 7, &send()).await.granted.len();
+    }
+    assert_eq!(granted, 720);
+    let mut writers = Vec::new();
+    for part in claims.chunks(usize::try_from(BATCHES * EACH).unwrap()) {
+        let (store, part) = (Arc::clone(&stage.store), part.to_vec());
+        writers.push(tokio::spawn(async move {
+            for batch in part.chunks(usize::try_from(EACH).unwrap()) {
+                let settlements: Vec<Settlement> = batch
+                    .iter()
+                    .enumerate()
+                    .map(|(at, claim)| match at % 3 {
+                        0 => sent(*claim, 7),
+                        1 => crate::store::done(*claim, 7, Outcome::Failed, Reason::Refused),
+                        _ => crate::store::done(*claim, 7, Outcome::InDoubt, Reason::ConnectionLost),
+                    })
+                    .collect();
+                store.settle(&settlements).await.unwrap();
+            }
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+
+    assert_eq!(stage.store.repeats(), 0, "they waited for each other");
+    let mut settled = std::collections::BTreeMap::<String, i64>::new();
+    for id in ["ada", "bob", "eve"] {
+        let owner = carillon::trigger::OwnerId(id.to_owned());
+        for count in stage.store.alarm_counts(&owner).await.unwrap() {
+            *settled.entry(count.name).or_default() += count.amount;
+        }
+    }
+    settled.retain(|_, amount| *amount != 0);
+    let expected = [("fired", 240), ("sent", 240), ("in_doubt", 240)];
+    for (name, amount) in expected {
+        assert_eq!(settled.get(name), Some(&amount), "{name} of {settled:?}");
+    }
+    // Those that failed twice: as alarms, and as firings.
+    assert_eq!(settled.get("failed"), Some(&(480 + 240)), "{settled:?}");
+}
