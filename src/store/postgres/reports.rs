@@ -12,6 +12,7 @@ use crate::store::Notice;
 use crate::store::StoreError;
 use crate::store::ending::shortened;
 use crate::store::postgres::columns::ids;
+use crate::store::postgres::feed;
 use crate::store::postgres::settle::delete_overtaken;
 use crate::store::reporting;
 use crate::store::reporting::Known;
@@ -32,7 +33,9 @@ pub async fn report(
     let mut rest = notices;
     while !rest.is_empty() {
         let (batch, later) = rest.split_at(reporting::distinct(rest));
-        let (owed, known) = (owed(conn, batch).await?, known(conn, batch).await?);
+        let owed = owed(conn, batch).await?;
+        feed::hold_of(conn, batch.iter().map(|notice| &notice.id)).await?;
+        let known = known(conn, batch).await?;
         let (plan, of_batch) = reporting::plan(batch, &owed, &known);
         forward(conn, &plan.forward, now).await?;
         early(conn, &plan.early, now).await?;

@@ -6,7 +6,7 @@ use crate::store::Retention;
 use crate::store::StoreError;
 use crate::store::row::millis;
 
-/// Deletes what is old, up to the limit of each kind: outbox, history, slots in limits, tombstones, and sessions that neither ended nor
+/// Deletes what is old, up to the limit of each kind: outbox, history, changes of alarms, slots in limits, tombstones, and sessions that neither ended nor
 /// came back.
 pub async fn purge(conn: &mut SqliteConnection, retention: &Retention) -> Result<u64, StoreError> {
     let kinds = [
@@ -20,6 +20,12 @@ pub async fn purge(conn: &mut SqliteConnection, retention: &Retention) -> Result
             "-- purge: history
              DELETE FROM delivery WHERE id IN (
                  SELECT id FROM delivery WHERE recorded_at < ?1 ORDER BY recorded_at, id LIMIT ?2)",
+            retention.history_before,
+        ),
+        (
+            "-- purge: changes of alarms
+             DELETE FROM alarm_change WHERE (owner, number) IN (
+                 SELECT owner, number FROM alarm_change WHERE at < ?1 ORDER BY at LIMIT ?2)",
             retention.history_before,
         ),
         (
