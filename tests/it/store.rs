@@ -42,6 +42,7 @@ mod claims;
 mod digests;
 mod feed;
 mod fire;
+mod following;
 mod interruptions;
 mod leaders;
 mod limits;
