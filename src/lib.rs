@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod condition;
 pub mod config;
 pub mod delivery;
+pub mod feed;
 pub mod http;
 pub mod janitor;
 pub mod listen;

@@ -79,6 +79,11 @@ metrics! {
     /// What became of messages after they were handed over, by what was reported; timeout_unknown: no report came in time.
     /// A report that comes later still counts as well.
     reports: IntCounterVec = "reports_total" ["channel", "outcome", "reason"] &[];
+    /// Messages whose attempts are over, by the kind of target that they went to: an address or endpoint of the owner's, or
+    /// the URL that an alarm names; and whether it took them (ok) or not (failed).
+    target_deliveries: IntCounterVec = "target_deliveries_total" ["channel", "target", "result"] &[];
+    /// Callers who follow what happens to alarms, on this node.
+    followers: IntGauge = "feed_followers" [] &[];
     /// Attempts to send, by what they came to.
     attempts: IntCounterVec = "delivery_attempts_total" ["channel", "provider", "class"] &[];
     /// How long the stages of an attempt took.
@@ -180,6 +185,15 @@ pub enum LatenessKind {
     Late,
 }
 
+/// What a message goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetKind {
+    /// An address or an endpoint of its owner's.
+    Owner,
+    /// A URL that a stand-alone alarm names.
+    Url,
+}
+
 /// A stage of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -249,6 +263,26 @@ impl Metrics {
     pub fn concluded(&self, channel: ChannelKind, outcome: Outcome, reason: Reason) {
         let labels = [channel.as_str(), outcome.as_str(), reason.as_str()];
         self.deliveries.with_label_values(&labels).inc();
+    }
+
+    /// The attempts of a message to a target of this kind are over. What was not sent, for whatever reason, says nothing of it.
+    pub fn reached(&self, channel: ChannelKind, target: TargetKind, outcome: Outcome) {
+        let target = match target {
+            TargetKind::Owner => "owner",
+            TargetKind::Url => "url",
+        };
+        let result = match outcome {
+            Outcome::Failed | Outcome::Expired => "failed",
+            outcome if outcome.is_hand_over() => "ok",
+            _ => return,
+        };
+        let labels = [channel.as_str(), target, result];
+        self.target_deliveries.with_label_values(&labels).inc();
+    }
+
+    /// So many callers follow what happens to alarms.
+    pub fn followers(&self, count: usize) {
+        self.followers.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Of `count` messages that were handed over it is known by now what became of them, or that nobody will say it.
@@ -504,6 +538,7 @@ mod tests {
             TimeDelta::milliseconds(-20),
         );
         metrics.concluded(ChannelKind::Email, Outcome::Sent, Reason::None);
+        metrics.reached(ChannelKind::Webhook, TargetKind::Url, Outcome::Failed);
         metrics.concluded(ChannelKind::Sms, Outcome::Failed, Reason::NoAddress);
         metrics.attempted(ChannelKind::Email, "smtp", &Report::Abandoned);
         metrics.reported(ChannelKind::Sms, Outcome::Failed, Reason::Undelivered, 1);

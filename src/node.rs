@@ -154,6 +154,7 @@ impl Node {
             store: Arc::clone(&store),
             clock: Arc::clone(&clock),
             armed: Arc::clone(&seat.armed),
+            recorded: Arc::clone(&seat.recorded),
             session,
             renderer,
             metrics: Arc::clone(&metrics),
@@ -333,6 +334,7 @@ fn changes(shared: &Arc<Shared>, live: &Live, own: Option<SessionId>, seat: &Sea
     let (seat, asked) = (seat.clone(), seat.clone());
     let metrics = Arc::clone(&shared.metrics);
     let tell = Arc::new(move |changed: &Changed, taker: Option<SessionId>| {
+        seat.recorded.notify_one();
         seat.withdraw(&changed.withdrawn);
         match taker.filter(|taker| Some(*taker) != own) {
             Some(other) => seat.entrust(other, &changed.claimed),

@@ -11,6 +11,7 @@ use chrono::DateTime;
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 use tokio::sync::watch;
 
 use crate::cluster::Cluster;
@@ -95,6 +96,8 @@ pub struct Seat {
     pub armed: Arc<Armed>,
     /// Who may be given claims, as of the last beat.
     pub living: Arc<watch::Sender<Vec<Living>>>,
+    /// Notified where something was recorded here of which followers may have to be told.
+    pub recorded: Arc<Notify>,
     cluster: Arc<OnceLock<Arc<Cluster>>>,
 }
 
@@ -111,6 +114,7 @@ impl Default for Seat {
         Self {
             armed: Arc::default(),
             living: Arc::new(watch::Sender::new(Vec::new())),
+            recorded: Arc::default(),
             cluster: Arc::default(),
         }
     }

@@ -27,6 +27,8 @@ use crate::config::what_needs_restart;
 use crate::delivery::Detail;
 use crate::delivery::message::RenderError;
 use crate::delivery::message::Renderer;
+use crate::feed;
+use crate::feed::Feed;
 use crate::http;
 use crate::http::Api;
 use crate::http::Reload;
@@ -229,20 +231,44 @@ fn serve_api(
     shutdown: &Shutdown,
 ) -> tokio::task::JoinHandle<()> {
     let clock = Arc::clone(&api.clock);
-    let router = http::router(api, config);
+    let feed = feed(&api, config, shutdown);
+    let reading = Arc::clone(&feed);
+    let router = http::router(api, config, feed);
     let answering = http::serve(listener, router, config.limits, clock, shutdown.clone());
-    watch_api(tokio::spawn(answering), shutdown.clone())
+    watch_over(
+        "feed of alarms",
+        tokio::spawn(async move { reading.run().await }),
+        shutdown,
+    );
+    watch_over("API", tokio::spawn(answering), shutdown)
 }
 
-/// An API that ends before it is asked to takes the process down.
-fn watch_api(serving: tokio::task::JoinHandle<()>, shutdown: Shutdown) -> tokio::task::JoinHandle<()> {
+/// What happens to alarms, for whoever follows it: at most half of the callers, so that others get in.
+fn feed(api: &Api, config: &http::Config, shutdown: &Shutdown) -> Arc<Feed> {
+    let parts = feed::Parts {
+        store: Arc::clone(&api.store),
+        clock: Arc::clone(&api.clock),
+        metrics: Arc::clone(&api.metrics),
+        recorded: Arc::clone(&api.seat.recorded),
+    };
+    let most = config.limits.connections.div_ceil(2);
+    Arc::new(Feed::new(parts, most, shutdown.soft.clone()))
+}
+
+/// A task that ends before it is asked to takes the process down.
+fn watch_over(
+    name: &'static str,
+    task: tokio::task::JoinHandle<()>,
+    shutdown: &Shutdown,
+) -> tokio::task::JoinHandle<()> {
+    let shutdown = shutdown.clone();
     tokio::spawn(async move {
-        let how = match serving.await {
+        let how = match task.await {
             Ok(()) if shutdown.soft.is_cancelled() => return,
             Ok(()) => "it returned".to_owned(),
             Err(error) => error.to_string(),
         };
-        shutdown.fail(format!("the API ended: {how}"));
+        shutdown.fail(format!("the {name} ended: {how}"));
     })
 }
 

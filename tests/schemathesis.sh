@@ -27,11 +27,12 @@ curl -fsS --retry 30 --retry-delay 1 --retry-all-errors "$url/readyz"
 bearer="Authorization: Bearer $(cat "$folder/token")"
 curl -fsS -o "$folder/answer" -X PUT "$url/v1/owners/anna" -H "$bearer" --json '{"email": "anna@example.org"}'
 
-# All is asked for but that what fits its schema is taken: no schema says that an owner is there, or what a time zone is.
+# A feed has no end. All is asked for but that what fits its schema is taken: no schema says that an owner is there, or what a time zone is.
 status=0
 cd "$folder"
 PYTHONPATH=$hooks PYTHONDONTWRITEBYTECODE=1 SCHEMATHESIS_HOOKS=ndjson "$environment/bin/st" run "$url/openapi.json" --header "$bearer" --seed 1 --workers 2 --max-examples 30 \
     --phases examples,coverage,fuzzing,stateful --max-time 180 --warnings off --continue-on-failure \
+    --exclude-path /v1/alarms/feed \
     --checks all --exclude-checks positive_data_acceptance \
     "$@" || status=$?
 if grep -E '"level":"ERROR"| ERROR |panicked' "$folder/log" > "$folder/errors"; then

@@ -16,6 +16,7 @@ use crate::cli::asking::Node;
 use crate::cli::asking::Which;
 use crate::cli::asking::print;
 use crate::cli::preview::harmless::plain;
+use crate::cli::watch;
 use crate::config::Settings;
 
 /// What `alarms` takes.
@@ -42,7 +43,8 @@ Examples:
   carillon alarms --owner anna add --delay 90s --channel email --label 'Tea is ready'
   carillon alarms --owner anna add --cron '0 9 * * mon-fri' --tz Europe/Berlin --target https://example.org/hook
   carillon alarms --owner anna list --status active
-  carillon alarms --owner anna history --json";
+  carillon alarms --owner anna history --json
+  carillon alarms --owner anna watch --after 0";
 
 #[derive(Debug, Subcommand)]
 enum What {
@@ -95,6 +97,13 @@ enum What {
 
     /// Show how many there are
     Stats,
+
+    /// Show what happens, as it happens; after a lost connection from where it was
+    Watch {
+        /// Begin after this number: 0 shows all that is kept [default: from now on]
+        #[arg(long, value_name = "N")]
+        after: Option<u64>,
+    },
 }
 
 /// An alarm that is asked for; the node says what is wrong with it.
@@ -160,6 +169,15 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    if let What::Watch { after } = &arguments.what {
+        let shown = if arguments.json {
+            watch::Shown::Json
+        } else {
+            watch::Shown::Lines
+        };
+        runtime.block_on(watch::watch(&node, &arguments.owner, *after, shown))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let answer = runtime.block_on(ask(&node, arguments))?;
     let said = if arguments.json {
         serde_json::to_string_pretty(&answer)? + "\n"
@@ -195,6 +213,8 @@ async fn ask(node: &Node, arguments: &Arguments) -> anyhow::Result<Value> {
             (Method::GET, "/v1/alarms/history".to_owned(), query)
         }
         What::Stats => (Method::GET, "/v1/alarms/stats".to_owned(), query(&[owner])),
+        // It is no answer, but goes on.
+        What::Watch { .. } => (Method::GET, "/v1/alarms/feed".to_owned(), query(&[owner])),
     };
     node.ask(method, &format!("{path}?{query}"), None).await
 }
@@ -205,7 +225,7 @@ fn of_alarm(id: &str, verb: &str) -> String {
     format!("/v1/alarms/{id}{verb}")
 }
 
-fn query(parameters: &[(&str, Option<&str>)]) -> String {
+pub(super) fn query(parameters: &[(&str, Option<&str>)]) -> String {
     let given = parameters
         .iter()
         .filter_map(|(name, value)| Some((name, (*value)?)));
@@ -269,9 +289,12 @@ fn shown(what: &What, answer: &Value) -> String {
             ("MS", "duration_ms"),
             ("RESULT", "result"),
         ]),
-        What::Add(_) | What::Show { .. } | What::Cancel { .. } | What::Retry { .. } | What::Stats => {
-            fields(answer)
-        }
+        What::Add(_)
+        | What::Show { .. }
+        | What::Cancel { .. }
+        | What::Retry { .. }
+        | What::Stats
+        | What::Watch { .. } => fields(answer),
     }
 }
 
@@ -313,7 +336,7 @@ fn fields(answer: &Value) -> String {
 }
 
 /// What others wrote is shown without characters that command a terminal.
-fn cell(value: &Value) -> String {
+pub(super) fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => plain(text).replace(['\n', '\t'], " "),

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use anyhow::anyhow;
 use anyhow::bail;
 use clap::Args;
 use reqwest::Method;
+use reqwest::RequestBuilder;
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use secrecy::ExposeSecret;
@@ -89,38 +91,51 @@ impl Node {
         body: Option<String>,
     ) -> anyhow::Result<Value> {
         let url = &self.url;
-        let mut request = self.client.request(method, format!("{url}{path}"));
+        let mut request = self.request(method, path);
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, "application/json").body(body);
-        }
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token.expose_secret());
         }
         let answer = request.send().await.map_err(|error| silent(url, &error))?;
         let status = answer.status();
         let body = answer.bytes().await.map_err(|error| silent(url, &error))?;
-        let body: Option<Value> = serde_json::from_slice(&body).ok();
         if status.is_success() {
-            return Ok(body.unwrap_or_default());
+            return Ok(serde_json::from_slice(&body).unwrap_or_default());
         }
+        Err(self.refused(status, &body))
+    }
+
+    /// A request for a path, with the token.
+    pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        match &self.token {
+            Some(token) => request.bearer_auth(token.expose_secret()),
+            None => request,
+        }
+    }
+
+    /// What to say of an answer that is no success.
+    pub(super) fn refused(&self, status: StatusCode, body: &[u8]) -> anyhow::Error {
+        let url = &self.url;
+        let body: Option<Value> = serde_json::from_slice(body).ok();
         let detail = body.as_ref().and_then(|problem| problem["detail"].as_str());
         let detail = detail.unwrap_or("it does not say why: is it a node of Carillon?");
         match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => bail!(
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => anyhow!(
                 "the node at {url} refuses ({detail}): name the file that holds its token with --token-file, or with \
                  --config a configuration whose http.token_file does"
             ),
-            _ => bail!("the node at {url} answers {}: {detail}", status.as_u16()),
+            _ => anyhow!("the node at {url} answers {}: {detail}", status.as_u16()),
         }
     }
 }
 
-fn silent(url: &str, error: &reqwest::Error) -> anyhow::Error {
+/// What to say of a node that does not answer.
+pub(super) fn silent(url: &str, error: &reqwest::Error) -> anyhow::Error {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    anyhow::anyhow!("no node answers at {url} ({cause}): start it, or name another with --url")
+    anyhow!("no node answers at {url} ({cause}): start it, or name another with --url")
 }
 
 fn token(path: &Path) -> anyhow::Result<SecretString> {

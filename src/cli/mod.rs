@@ -12,6 +12,7 @@ mod instants;
 mod parse_time;
 mod preview;
 mod tokens;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc;
@@ -27,6 +28,7 @@ use crate::delivery::arm::Armed;
 use crate::delivery::digest;
 use crate::delivery::domains::Domains;
 use crate::delivery::fire::FireJudge;
+use crate::delivery::fire::own_target;
 use crate::delivery::learn;
 use crate::delivery::limiter::Limiter;
 use crate::delivery::message::Renderer;
@@ -40,6 +42,7 @@ use crate::metrics::ClaimResult;
 use crate::metrics::ConnectionState;
 use crate::metrics::Metrics;
 use crate::metrics::Stage;
+use crate::metrics::TargetKind;
 use crate::ready::Readiness;
 use crate::store::AttemptEnd;
 use crate::store::Candidate;
@@ -72,6 +75,8 @@ pub struct Shared {
     pub clock: Arc<dyn Clock>,
     /// The node's timers.
     pub armed: Arc<Armed>,
+    /// Notified once something was recorded.
+    pub recorded: Arc<Notify>,
     /// This start of this node.
     pub session: SessionId,
     /// How reminders are worded.
@@ -322,16 +327,20 @@ impl Lane {
     async fn send(self, grant: Grant, permit: Option<OwnedSemaphorePermit>) {
         let ends = self.attempt(&grant).await;
         let token = grant.token;
-        let triggers = grant.candidates.into_iter().map(|it| it.trigger);
-        let finished = triggers.zip(ends).map(|(trigger, end)| Finished {
-            settlement: Settlement {
-                id: trigger.id,
-                generation: trigger.generation,
-                token,
-                end,
-            },
-            trigger,
-        });
+        let finished = grant
+            .candidates
+            .into_iter()
+            .zip(ends)
+            .map(|(candidate, end)| Finished {
+                target: own_target(&candidate).map_or(TargetKind::Owner, |_| TargetKind::Url),
+                settlement: Settlement {
+                    id: candidate.trigger.id,
+                    generation: candidate.trigger.generation,
+                    token,
+                    end,
+                },
+                trigger: candidate.trigger,
+            });
         // The settler outlives the lanes; without it the rows stay `sending` and are rescued.
         let _ = self.finished.send(finished.collect()).await;
         drop(permit);

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use crate::delivery::lane::Shared;
 use crate::metrics::DoubtDecision;
 use crate::metrics::LatenessKind;
+use crate::metrics::TargetKind;
 use crate::store::AttemptEnd;
 use crate::store::Settled;
 use crate::store::Settlement;
@@ -29,6 +30,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 pub struct Finished {
     /// The trigger, as it was when its fire-check passed.
     pub trigger: Trigger,
+    /// What it called.
+    pub target: TargetKind,
     /// What to write.
     pub settlement: Settlement,
 }
@@ -82,6 +85,7 @@ impl Settler {
     async fn settle(&self, batch: &[Finished]) {
         let settlements: Vec<Settlement> = batch.iter().map(|it| it.settlement.clone()).collect();
         let settled = self.write(&settlements).await;
+        self.shared.recorded.notify_one();
         for (finished, settled) in batch.iter().zip(settled) {
             self.tell(finished, settled);
         }
@@ -167,6 +171,9 @@ impl Settler {
                 self.shared
                     .metrics
                     .concluded(trigger.wish.channel, *outcome, *reason);
+                self.shared
+                    .metrics
+                    .reached(trigger.wish.channel, finished.target, *outcome);
                 self.measure(trigger, *handed_over_at);
                 self.log(
                     trigger,

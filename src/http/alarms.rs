@@ -3,6 +3,7 @@
 mod answer;
 mod asked;
 mod bounds;
+mod feed;
 mod reading;
 mod times;
 
@@ -46,6 +47,7 @@ use crate::trigger::AlarmId;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 
+pub(super) use self::feed::feed;
 pub(super) use self::reading::count;
 pub(super) use self::reading::failed;
 pub(super) use self::reading::history;

@@ -53,6 +53,7 @@ use crate::clock::Clock;
 use crate::config::Complaints;
 use crate::delivery::Detail;
 use crate::delivery::message::Renderer;
+use crate::feed::Feed;
 use crate::listen;
 use crate::listen::Bounds;
 use crate::listen::Port;
@@ -130,6 +131,7 @@ struct Shared {
     listen: SocketAddr,
     public_url: Option<String>,
     guard: auth::Guard,
+    feed: Arc<Feed>,
 }
 
 impl std::ops::Deref for Shared {
@@ -161,8 +163,8 @@ pub async fn serve(
     listen::serve(listener, port, shutdown.soft, shutdown.hard).await;
 }
 
-/// All routes.
-pub fn router(api: Api, config: &Config) -> Router {
+/// All routes; what happens to alarms is told from `feed`.
+pub fn router(api: Api, config: &Config, feed: Arc<Feed>) -> Router {
     let guard = auth::Guard {
         token: config.token.clone().map(Arc::new),
         store: Arc::clone(&api.store),
@@ -175,6 +177,7 @@ pub fn router(api: Api, config: &Config) -> Router {
         listen: config.listen,
         public_url: config.public_url.clone(),
         guard: guard.clone(),
+        feed,
     };
     let behind = |needs| {
         let guard = guard.clone();
@@ -221,6 +224,7 @@ fn owned_routes() -> Router<Shared> {
         .route("/v1/alarms/history", get(alarms::history))
         .route("/v1/alarms/failed", get(alarms::failed))
         .route("/v1/alarms/stats", get(alarms::stats))
+        .route("/v1/alarms/feed", get(alarms::feed))
         .route("/v1/alarms/count", get(alarms::count))
         .route("/v1/alarms/reset", post(alarms::reset))
         .route("/v1/alarms/{id}", alarm)

@@ -166,6 +166,7 @@ fn opened(shared: &Shared, id: &str, purpose: Purpose<'_>, token: &str) -> Resul
 async fn record(shared: &Shared, notice: Notice) -> Result<(), Problem> {
     let id = notice.id;
     let noted = shared.store.report(&[notice]).await?;
+    shared.seat.recorded.notify_one();
     match noted.first() {
         Some(Noted::Recorded {
             channel,

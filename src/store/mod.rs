@@ -14,6 +14,7 @@ mod change;
 mod decided;
 mod ending;
 mod failure;
+mod feed;
 mod firing;
 mod gathering;
 mod group;
@@ -51,6 +52,10 @@ pub use change::Record;
 pub use change::Version;
 pub use change::Withdrawn;
 pub use failure::StoreError;
+pub use feed::AlarmChange;
+pub use feed::AlarmFeed;
+pub use feed::FiringChange;
+pub use feed::FiringCount;
 pub use firing::AttemptEnd;
 pub use firing::Candidate;
 pub use firing::Claimed;
@@ -111,7 +116,7 @@ use crate::trigger::TriggerId;
 
 /// What we remember.
 #[async_trait::async_trait]
-pub trait Store: AccessTokens + LiveSeries + Send + Sync + std::fmt::Debug {
+pub trait Store: AccessTokens + AlarmFeed + LiveSeries + Send + Sync + std::fmt::Debug {
     /// The clock by which claims are judged.
     async fn now(&self) -> Result<DateTime<Utc>, StoreError>;
 

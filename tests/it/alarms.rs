@@ -4,6 +4,7 @@ mod asking;
 mod command;
 mod firing;
 mod life;
+mod live;
 
 use reqwest::Method;
 use reqwest::StatusCode;

@@ -6,6 +6,7 @@ mod changes;
 mod document;
 mod ending;
 mod events;
+mod feed;
 mod guard;
 mod owners;
 mod pages;
@@ -29,6 +30,7 @@ use carillon::config::Origin;
 use carillon::config::Settings;
 use carillon::delivery::Detail;
 use carillon::delivery::message::Renderer;
+use carillon::feed::Feed;
 use carillon::http::Api;
 use carillon::http::router;
 use carillon::post::Seat;
@@ -36,6 +38,7 @@ use carillon::ready::Readiness;
 use serde_json::Value;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::by_hand::Hand;
@@ -91,7 +94,14 @@ impl Edge {
             detail: Arc::new(|| Detail::Full),
             webhooks: settings.webhook.targets(),
         };
-        let router = router(api, &settings.http);
+        let feed = carillon::feed::Parts {
+            store: Arc::clone(&api.store),
+            clock: Arc::clone(&api.clock),
+            metrics: Arc::clone(&api.metrics),
+            recorded: Arc::clone(&api.seat.recorded),
+        };
+        let feed = Feed::new(feed, 10, CancellationToken::new());
+        let router = router(api, &settings.http, Arc::new(feed));
         Self {
             hand,
             router,

@@ -26,6 +26,8 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         "delivery" => &[
             "calendar", "trigger", "store", "channel", "clock", "metrics", "ready", "token",
         ],
+        // What happened is told to whoever follows it; the reader of it belongs to no stage.
+        "feed" => &["trigger", "store", "clock", "metrics"],
         "worker" => &[
             "trigger",
             "store",
@@ -52,7 +54,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         // What owners read on the page by which they answer is worded as their mail is.
         "http" => &[
             "calendar", "trigger", "store", "change", "channel", "clock", "cluster", "delivery", "metrics",
-            "post", "ready", "shutdown", "config", "listen", "token",
+            "post", "ready", "shutdown", "config", "listen", "token", "feed",
         ],
         "cli" => &[
             "calendar", "trigger", "store", "channel", "delivery", "clock", "config", "logging", "preview",

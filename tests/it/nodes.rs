@@ -3,6 +3,7 @@
 mod alarms;
 mod command;
 mod complaints;
+mod feed;
 mod sharing;
 
 use std::sync::Arc;

@@ -36,6 +36,7 @@ use crate::store::AlarmCount;
 use crate::store::AlarmQuery;
 use crate::store::AlarmStatus;
 use crate::store::Delivery;
+use crate::store::FiringCount;
 use crate::store::HistoryQuery;
 use crate::trigger::AlarmId;
 use crate::trigger::State as TriggerState;
@@ -145,6 +146,20 @@ struct Numbers {
     average_duration_ms: Option<i64>,
     /// All firings that are over, by what became of them.
     firings: BTreeMap<String, i64>,
+    /// Which part of the firings that were tried failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_rate: Option<f64>,
+}
+
+/// How firings went that called the same kind of target.
+#[derive(Debug, Serialize)]
+struct OfTarget {
+    channel: &'static str,
+    /// `owner`: an address or endpoint of the owner's; `url`: one that the alarm names.
+    target: String,
+    firings: BTreeMap<String, i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_rate: Option<f64>,
 }
 
 /// How many an owner has.
@@ -154,6 +169,7 @@ pub(in crate::http) struct Stats {
     #[serde(flatten)]
     all: Numbers,
     by_channel: BTreeMap<&'static str, Numbers>,
+    by_target: Vec<OfTarget>,
 }
 
 /// A number of alarms.
@@ -361,10 +377,12 @@ pub(in crate::http) async fn stats(
         .into_iter()
         .map(|(channel, counts)| (channel, numbers(counts)))
         .collect();
+    let by_target = targets(shared.store.firing_counts(&owner).await?);
     Ok(Json(Stats {
         owner: owner.0,
         all: numbers(&counts),
         by_channel,
+        by_target,
     }))
 }
 
@@ -433,8 +451,49 @@ fn numbers<'a>(counts: impl IntoIterator<Item = &'a AlarmCount>) -> Numbers {
     numbers.completed = of("completed");
     numbers.timeout_unknown = of("timeout_unknown");
     numbers.firings.retain(|_, amount| *amount != 0);
+    numbers.failure_rate = failure_rate(&numbers.firings);
     numbers.average_duration_ms = (durations > 0).then(|| duration / durations);
     numbers
+}
+
+fn targets(counts: Vec<FiringCount>) -> Vec<OfTarget> {
+    let mut targets: Vec<OfTarget> = Vec::new();
+    // They come in this order.
+    for count in counts.into_iter().filter(|count| count.amount != 0) {
+        let channel = count.channel.as_str();
+        let known = targets.last_mut();
+        let known = known.filter(|it| it.channel == channel && it.target == count.target);
+        let firings = BTreeMap::from([(count.outcome, count.amount)]);
+        match known {
+            Some(known) => known.firings.extend(firings),
+            None => targets.push(OfTarget {
+                channel,
+                target: count.target,
+                firings,
+                failure_rate: None,
+            }),
+        }
+    }
+    for target in &mut targets {
+        target.failure_rate = failure_rate(&target.firings);
+    }
+    targets
+}
+
+/// Which part of the firings failed, of those that were tried and of which it is known; to four digits.
+fn failure_rate(firings: &BTreeMap<String, i64>) -> Option<f64> {
+    let sum =
+        |outcomes: &[Outcome]| -> i64 { outcomes.iter().filter_map(|it| firings.get(it.as_str())).sum() };
+    let failed = sum(&[Outcome::Failed, Outcome::Expired]);
+    let tried = failed
+        + sum(&[
+            Outcome::Sent,
+            Outcome::Completed,
+            Outcome::TimeoutUnknown,
+            Outcome::InDoubt,
+        ]);
+    let rate = (failed * 10_000).checked_div(tried)?;
+    i32::try_from(rate).ok().map(|rate| f64::from(rate) / 10_000.0)
 }
 
 fn status(status: Option<&str>) -> Result<Option<AlarmStatus>, Problem> {

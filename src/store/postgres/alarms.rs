@@ -25,6 +25,7 @@ use crate::store::group::Unreadable;
 use crate::store::postgres::columns;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::edits;
+use crate::store::postgres::feed;
 use crate::store::postgres::groups;
 use crate::store::postgres::owners;
 use crate::store::row;
@@ -42,8 +43,8 @@ pub async fn alter(
     near: Option<NearClaim>,
     now: DateTime<Utc>,
 ) -> Result<Vec<Result<Altered, StoreError>>, StoreError> {
-    // In this order everywhere: owners, triggers, what is counted of owners, alarms. Who settles a trigger alters its alarm
-    // afterwards.
+    // In this order everywhere: owners, triggers, what is counted of owners, feeds, alarms. Who settles a trigger alters its
+    // alarm afterwards.
     owners::lock(conn, alarms.iter().map(|at| &at.owner)).await?;
     let mut meant = Vec::with_capacity(alarms.len());
     for at in alarms {
@@ -52,6 +53,7 @@ pub async fn alter(
     let keys: BTreeSet<GroupKey> = meant.iter().map(group_of).collect();
     let groups = groups::load(conn, &keys, Unreadable::SetAside, now).await?;
     hold_owners(conn, alarms.iter().map(|at| &at.owner)).await?;
+    feed::hold(conn, alarms.iter().map(|at| &at.owner)).await?;
     lock(conn, &ids(&meant)).await?;
     let stored = rows(conn, &ids(&meant)).await?;
     let mut plan = altering::plan(&meant, &stored, groups, editor, now);

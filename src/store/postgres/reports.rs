@@ -13,6 +13,7 @@ use crate::store::StoreError;
 use crate::store::ending::shortened;
 use crate::store::postgres::alarms;
 use crate::store::postgres::columns::ids;
+use crate::store::postgres::feed;
 use crate::store::postgres::settle::delete_overtaken;
 use crate::store::reporting;
 use crate::store::reporting::Known;
@@ -35,6 +36,7 @@ pub async fn report(
         let (batch, later) = rest.split_at(reporting::distinct(rest));
         let owed = owed(conn, batch).await?;
         alarms::hold(conn, batch.iter().map(|notice| &notice.id)).await?;
+        feed::hold_of(conn, batch.iter().map(|notice| &notice.id)).await?;
         let known = known(conn, batch).await?;
         let (plan, of_batch) = reporting::plan(batch, &owed, &known);
         forward(conn, &plan.forward, now).await?;

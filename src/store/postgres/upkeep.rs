@@ -6,8 +6,8 @@ use crate::store::Retention;
 use crate::store::StoreError;
 use crate::store::postgres::columns::cut;
 
-/// Deletes what is old, up to the limit of each kind: outbox, history, stand-alone alarms that are over and have
-/// no name that is good for ever, slots in limits, tombstones, and sessions that neither ended nor
+/// Deletes what is old, up to the limit of each kind: outbox, history, changes of alarms, stand-alone alarms that are over and
+/// have no name that is good for ever, slots in limits, tombstones, and sessions that neither ended nor
 /// came back.
 pub async fn purge(conn: &mut PgConnection, retention: &Retention) -> Result<u64, StoreError> {
     let kinds = [
@@ -29,6 +29,12 @@ pub async fn purge(conn: &mut PgConnection, retention: &Retention) -> Result<u64
              WHERE status <> 'active' AND key IS NULL AND updated_at < $1 AND ctid = ANY(ARRAY(
                  SELECT ctid FROM standalone_alarm
                  WHERE status <> 'active' AND key IS NULL AND updated_at < $1 ORDER BY updated_at LIMIT $2))",
+            retention.history_before,
+        ),
+        (
+            "-- purge: changes of alarms
+             DELETE FROM alarm_change WHERE at < $1 AND ctid = ANY(ARRAY(
+                 SELECT ctid FROM alarm_change WHERE at < $1 ORDER BY at LIMIT $2))",
             retention.history_before,
         ),
         (

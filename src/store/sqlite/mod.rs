@@ -14,6 +14,7 @@ mod answers;
 mod changes;
 mod claims;
 mod edits;
+mod feed;
 mod fire;
 mod firings;
 mod groups;

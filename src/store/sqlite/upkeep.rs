@@ -6,8 +6,8 @@ use crate::store::Retention;
 use crate::store::StoreError;
 use crate::store::row::millis;
 
-/// Deletes what is old, up to the limit of each kind: outbox, history, stand-alone alarms that are over and have
-/// no name that is good for ever, slots in limits, tombstones, and sessions that neither ended nor
+/// Deletes what is old, up to the limit of each kind: outbox, history, changes of alarms, stand-alone alarms that are over and
+/// have no name that is good for ever, slots in limits, tombstones, and sessions that neither ended nor
 /// came back.
 pub async fn purge(conn: &mut SqliteConnection, retention: &Retention) -> Result<u64, StoreError> {
     let kinds = [
@@ -28,6 +28,12 @@ pub async fn purge(conn: &mut SqliteConnection, retention: &Retention) -> Result
              DELETE FROM standalone_alarm WHERE rowid IN (
                  SELECT rowid FROM standalone_alarm
                  WHERE status <> 'active' AND key IS NULL AND updated_at < ?1 ORDER BY updated_at LIMIT ?2)",
+            retention.history_before,
+        ),
+        (
+            "-- purge: changes of alarms
+             DELETE FROM alarm_change WHERE (owner, number) IN (
+                 SELECT owner, number FROM alarm_change WHERE at < ?1 ORDER BY at LIMIT ?2)",
             retention.history_before,
         ),
         (

@@ -7,6 +7,8 @@ use serde_json::json;
 
 use crate::alarms::Program;
 use crate::alarms::start;
+use crate::harness::Guarded;
+use crate::harness::eventually;
 use crate::harness::hook::Hook;
 use crate::harness::node::Home;
 
@@ -85,4 +87,53 @@ async fn alarms_are_asked_for_shown_and_called_off_from_a_shell() {
     );
     let unknown = run(&program, &["show", "none"]).await;
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("404"));
+}
+
+/// What a watch has printed so far.
+fn lines(path: &std::path::Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_where_it_was_when_the_node_is_back() {
+    let mut node = start(Home::new()).await;
+    let owner = json!({ "email": "anna@example.org" }).to_string();
+    node.put("/v1/owners/anna", "application/json", owner).await.ok();
+    let body = json!({ "owner": "anna", "delay": "2h", "channel": "email", "label": "Tea" }).to_string();
+    node.post("/v1/alarms", "application/json", body.clone())
+        .await
+        .ok();
+    let path = node.home.folder().join("watched");
+    let file = std::fs::File::create(&path).expect("the folder is ours");
+    let arguments = ["alarms", "--owner", "anna", "--json", "watch", "--after", "0"];
+    let mut command = node.home.command(&arguments);
+    let _watch = Guarded::spawn(command.stdout(file).stderr(std::process::Stdio::null()));
+    eventually("the first change", async || {
+        (lines(&path).len() == 1).then_some(())
+    })
+    .await;
+
+    node.kill();
+    node.start_again().await;
+    node.post("/v1/alarms", "application/json", body).await.ok();
+
+    eventually("the second change", async || {
+        (lines(&path).len() == 2).then_some(())
+    })
+    .await;
+    let numbers: Vec<Value> = lines(&path).into_iter().map(|line| line["id"].clone()).collect();
+    assert_eq!(numbers, [json!(1), json!(2)]);
+    let unknown = node
+        .home
+        .command(&["alarms", "--owner", "nobody", "watch"])
+        .output();
+    let unknown = unknown.expect("the binary is there");
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&unknown.stderr).contains("nobody"),
+        "{unknown:?}"
+    );
 }

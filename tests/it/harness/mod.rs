@@ -10,6 +10,7 @@
 pub mod api;
 pub mod calendar;
 pub mod client;
+pub mod feed;
 pub mod hook;
 pub mod kannel;
 pub mod link;

@@ -68,6 +68,9 @@ async fn fill(conn: &mut PgConnection, owed: u32) {
                  SELECT 'o' || 1 + n % {rows}, md5('a' || n), 'once', 'webhook', 'active', false, now(), '',
                      now() - n * interval '1 second', now(), 0, '{{}}'
                  FROM generate_series(1, {rows}) AS n;
+             INSERT INTO alarm_change (owner, number, at, alarm_id, what, channel, detail)
+                 SELECT 'o1', 100 + n, now() - n * interval '1 second', md5('a' || n), 'changed', 'webhook', ''
+                 FROM generate_series(1, {rows}) AS n;
              INSERT INTO outbox SELECT id, owner, handed_over_at, '', '', '', '' FROM delivery;
              INSERT INTO limit_slot SELECT id, owner, 'email', 'spent', NULL, recorded_at FROM delivery"
         ),
@@ -114,6 +117,9 @@ fn reads_whole_table(statement: &str, steps: &[String]) -> bool {
         "limit_slot",
         "standalone_alarm",
         "alarm_count",
+        "alarm_change",
+        "alarm_feed",
+        "firing_count",
     ];
     let of = |step: &str, kind: &str| {
         let (_, rest) = step.split_once(kind)?;

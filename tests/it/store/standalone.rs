@@ -64,7 +64,7 @@ contract! {
 }
 
 /// An editor with a prepared decision.
-struct Deciding<F>(F);
+pub struct Deciding<F>(pub F);
 
 impl<F> AlarmEditor for Deciding<F>
 where
@@ -75,11 +75,11 @@ where
     }
 }
 
-fn ada() -> OwnerId {
+pub fn ada() -> OwnerId {
     OwnerId("ada".into())
 }
 
-fn at(number: u32) -> AlarmAt {
+pub fn at(number: u32) -> AlarmAt {
     AlarmAt {
         owner: ada(),
         id: AlarmId(format!("{number:032x}")),
@@ -89,7 +89,7 @@ fn at(number: u32) -> AlarmAt {
 }
 
 /// An alarm of Ada's that fires at that minute.
-fn once(number: u32, minutes: i64) -> Standalone {
+pub fn once(number: u32, minutes: i64) -> Standalone {
     Standalone {
         owner: ada(),
         id: at(number).id,
@@ -154,7 +154,7 @@ fn again_until(minutes: i64) -> impl carillon::store::Judge {
 }
 
 impl Stage {
-    async fn alter(&self, at: AlarmAt, editor: &dyn AlarmEditor) -> Altered {
+    pub async fn alter(&self, at: AlarmAt, editor: &dyn AlarmEditor) -> Altered {
         let altered = self.store.alter_alarms(&[at], editor, None).await;
         altered
             .expect("it is done")
@@ -163,7 +163,7 @@ impl Stage {
     }
 
     /// Asks for an alarm.
-    async fn ask_for(&self, alarm: &Standalone) {
+    pub async fn ask_for(&self, alarm: &Standalone) {
         let editor = Deciding(|_: &AlarmAt, _: Option<&Standalone>, _: &Group| {
             AlarmEdit::Put(Box::new(alarm.clone()), planning(&[firing(alarm)]))
         });
@@ -198,7 +198,7 @@ impl Stage {
     }
 }
 
-fn awaiting(claim: Claimed) -> carillon::store::Settlement {
+pub fn awaiting(claim: Claimed) -> carillon::store::Settlement {
     let mut settlement = done(claim, 7, Outcome::Awaiting, Reason::None);
     if let AttemptEnd::Done { await_until, .. } = &mut settlement.end {
         *await_until = Some(minute(5));

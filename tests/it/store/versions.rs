@@ -183,6 +183,10 @@ async fn ask_for_alarms(store: &dyn Store) {
         assert!(store.alarms(&query).await.expect("a list").is_empty());
     }
     assert!(store.alarm_counts(&ada()).await.expect("a list").is_empty());
+    assert!(store.firing_counts(&ada()).await.expect("a list").is_empty());
+    let changes = store.alarm_changes(&ada(), 0, 9).await;
+    assert!(changes.expect("a list").is_empty());
+    assert!(store.last_changes(&[ada()]).await.expect("a list").is_empty());
 }
 
 async fn keep_house(store: &dyn Store) {

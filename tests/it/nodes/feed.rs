@@ -1,0 +1,108 @@
+//! Whoever follows alarms at one node, and goes on at another when that dies, is told everything once and in order.
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use serde_json::json;
+use sqlx::Connection;
+use sqlx::PgConnection;
+
+use super::Scene;
+use crate::harness::api::OWNER;
+use crate::harness::feed::Stream;
+
+/// Alarms that are asked for and called off again.
+const ALARMS: usize = 100;
+
+/// What else happens to each.
+const TOUCHES: usize = 8;
+
+#[tokio::test]
+async fn a_thousand_changes_are_told_in_order_though_the_node_dies_and_the_caller_goes_on_elsewhere() {
+    let mut scene = Scene::of(3).await;
+    let path = format!("/v1/alarms/feed?owner={OWNER}&after=0");
+    let urls: Vec<String> = scene.nodes.iter().map(|node| node.url(&path)).collect();
+    let mut dying = scene.nodes.remove(0);
+    let writing = async {
+        let body = json!({ "owner": OWNER, "delay": "2h", "channel": "email", "label": "Tea" }).to_string();
+        for _ in 0..ALARMS / 10 {
+            let asked = (0..10)
+                .map(|number| scene.nodes[number % 2].post("/v1/alarms", "application/json", body.clone()));
+            for answer in join_all(asked).await {
+                answer.ok();
+            }
+        }
+        // By several transactions at once, each of a few alarms.
+        join_all((0..TOUCHES).map(|part| touch(&scene.database, part))).await;
+        let path = format!("/v1/alarms/reset?owner={OWNER}");
+        let reset = scene.nodes[0]
+            .post(&path, "application/json", String::new())
+            .await
+            .ok();
+        assert_eq!(reset["cancelled"], json!(ALARMS));
+    };
+    let following = async {
+        let mut stream = Stream::open(&urls[0], None).await;
+        let mut seen = stream.some(40).await;
+        dying.kill();
+        // What was under way is told, or not.
+        while let Some(change) = stream.next().await {
+            seen.push(change);
+        }
+        for (part, url) in urls[1..].iter().cycle().take(5).enumerate() {
+            let mut stream = Stream::open(url, stream.seen.max(last(&seen))).await;
+            let left = ALARMS * (TOUCHES + 2) - seen.len();
+            seen.extend(stream.some(if part == 4 { left } else { left.min(150) }).await);
+        }
+        seen
+    };
+
+    let ((), seen) = tokio::join!(writing, following);
+
+    let numbers: Vec<u64> = seen.iter().filter_map(|change| change["id"].as_u64()).collect();
+    assert_eq!(numbers, (1..=1_000).collect::<Vec<_>>());
+    let mut alarms: std::collections::BTreeMap<&str, Vec<&str>> = std::collections::BTreeMap::new();
+    for change in &seen {
+        let text = |name: &str| change[name].as_str().expect("text");
+        alarms.entry(text("alarm_id")).or_default().push(text("type"));
+    }
+    assert_eq!(alarms.len(), ALARMS);
+    for types in alarms.values() {
+        let (first, last) = (types[0], types[types.len() - 1]);
+        assert_eq!((types.len(), first, last), (TOUCHES + 2, "created", "cancelled"));
+    }
+}
+
+fn last(seen: &[Value]) -> Option<u64> {
+    seen.last().and_then(|change| change["id"].as_u64())
+}
+
+/// Has all alarms written again, a few in each transaction.
+async fn touch(database: &str, part: usize) {
+    let mut conn = PgConnection::connect(database).await.expect("it answers");
+    for first in "0123456789abcdef".chars().cycle().skip(part).take(16) {
+        let touched = sqlx::query("UPDATE standalone_alarm SET terms = terms WHERE substr(id, 1, 1) = $1");
+        let touched = touched.bind(first.to_string()).execute(&mut conn).await;
+        touched.expect("it is written");
+    }
+}
+
+#[tokio::test]
+async fn what_one_node_does_is_told_at_another_within_a_moment() {
+    let scene = Scene::of(2).await;
+    let url = scene.nodes[1].url(&format!("/v1/alarms/feed?owner={OWNER}"));
+    let mut stream = Stream::open(&url, None).await;
+    let body = json!({ "owner": OWNER, "delay": "2h", "channel": "email", "label": "Tea" }).to_string();
+    let created = scene.nodes[0]
+        .post("/v1/alarms", "application/json", body)
+        .await
+        .ok();
+    let asked = std::time::Instant::now();
+
+    let told = stream.next().await.expect("it goes on");
+
+    assert_eq!(
+        (&told["type"], &told["alarm_id"]),
+        (&json!("created"), &created["id"])
+    );
+    assert!(asked.elapsed().as_secs() < 10, "{:?}", asked.elapsed());
+}
