@@ -75,6 +75,7 @@ fn letter() -> Letter {
     let message = Message {
         id: format!("{:032x}", 7),
         thread: format!("{:032x}", 8),
+        owner: 1,
         to: "jo@example.org".to_owned(),
         content: Content::Letter {
             subject: "Reminder: budget round".to_owned(),
@@ -82,6 +83,7 @@ fn letter() -> Letter {
             html: "<p>A line of a reminder.</p>\n".repeat(10),
         },
         language: "en".to_owned(),
+        within: None,
     };
     let letter = compose(&letterhead, &message, SystemClock.now()).expect("it can be written");
     assert!(!letter.raw.contains("\r\n."), "nothing is stuffed");

@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_line_without_an_end_is_not_kept() {
         let mut frames = Frames::default();
-        assert!(frames.take(&[b'x'; LONGEST]).is_ok());
+        assert!(frames.take(&vec![b'x'; LONGEST]).is_ok());
         assert!(frames.take(b"x").is_err());
     }
 }

@@ -124,7 +124,7 @@ impl Caller {
 /// How far a call got that has no answer.
 fn failure(error: reqwest::Error, begun: bool) -> Failure {
     let mut causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-    if causes.any(|cause| cause.is::<Blocked>()) {
+    if causes.any(<dyn std::error::Error>::is::<Blocked>) {
         return Failure::Blocked;
     }
     let told = http::causes(error);

@@ -145,12 +145,12 @@ impl Endpoints {
         };
         visit.permit = Some(permit.expect("the semaphore is never closed"));
         visit.began = self.clock.elapsed();
-        let mut pace = endpoint.pace();
-        if pace.is_alone() {
+        let mut state = endpoint.pace();
+        if state.is_alone() {
             // It stopped answering while this one waited.
-            return Err(pace.turn_away(visit.began, self.calls, number));
+            return Err(state.turn_away(visit.began, self.calls, number));
         }
-        drop(pace);
+        drop(state);
         Ok(visit)
     }
 
@@ -193,8 +193,8 @@ impl Known {
         }
         if self.endpoints.len() >= MOST {
             self.endpoints.retain(|_, endpoint| {
-                let pace = endpoint.pace();
-                pace.present > 0 || !pace.is_plain() && now.saturating_sub(pace.used) < FORGOTTEN
+                let it = endpoint.pace();
+                it.present > 0 || !it.is_plain() && now.saturating_sub(it.used) < FORGOTTEN
             });
         }
         let endpoint = Arc::new(Endpoint {

@@ -109,14 +109,14 @@ struct Listener {
 pub(in crate::http) async fn feed(
     State(shared): State<Shared>,
     caller: Caller,
-    Asked(followed): Asked<Followed>,
+    Asked(asked): Asked<Followed>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
-    let after = after(followed.after.as_deref(), &parts.headers)?;
-    let waits = waits(followed.wait.as_deref())?;
+    let after = after(asked.after.as_deref(), &parts.headers)?;
+    let waits = waits(asked.wait.as_deref())?;
     let place = shared.feed.place().map_err(refused)?;
-    let follower = follow(&shared, &caller, followed.owner, after, place).await?;
+    let follower = follow(&shared, &caller, asked.owner, after, place).await?;
     let listener = Listener {
         greeting: Some(format!("retry: {RETRY}\nid: {}\n\n", follower.seen())),
         admitted: shared.clock.elapsed(),

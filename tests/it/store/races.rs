@@ -478,6 +478,16 @@ async fn a_sign_of_life_that_had_to_wait_is_never_old() {
     assert_eq!(rescued, Rescued::default());
 }
 
+/// Sent, failed, in doubt, sent, ...
+fn by_turns(claims: &[Claimed]) -> Vec<Settlement> {
+    let ends = claims.iter().enumerate().map(|(at, claim)| match at % 3 {
+        0 => sent(*claim, 7),
+        1 => crate::store::done(*claim, 7, Outcome::Failed, Reason::Refused),
+        _ => crate::store::done(*claim, 7, Outcome::InDoubt, Reason::ConnectionLost),
+    });
+    ends.collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn settles_of_alarms_of_the_same_owners_never_wait_for_each_other_crosswise() {
     const WRITERS: i64 = 4;
@@ -513,16 +523,7 @@ async fn settles_of_alarms_of_the_same_owners_never_wait_for_each_other_crosswis
         let (store, part) = (Arc::clone(&stage.store), part.to_vec());
         writers.push(tokio::spawn(async move {
             for batch in part.chunks(usize::try_from(EACH).unwrap()) {
-                let settlements: Vec<Settlement> = batch
-                    .iter()
-                    .enumerate()
-                    .map(|(at, claim)| match at % 3 {
-                        0 => sent(*claim, 7),
-                        1 => crate::store::done(*claim, 7, Outcome::Failed, Reason::Refused),
-                        _ => crate::store::done(*claim, 7, Outcome::InDoubt, Reason::ConnectionLost),
-                    })
-                    .collect();
-                store.settle(&settlements).await.unwrap();
+                store.settle(&by_turns(batch)).await.unwrap();
             }
         }));
     }
