@@ -167,6 +167,28 @@ fn everything_wrong_with_webhooks_is_said_at_once() {
 }
 
 #[test]
+fn where_calls_leave_an_attempt_has_room_for_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let secrets = folder.path().join("secrets");
+    std::fs::write(&secrets, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n").unwrap();
+    let none_leaves = "[delivery]\nsend_within = \"9s\"\n";
+    from_file(none_leaves).unwrap();
+    let signed = format!(
+        "{none_leaves}[channels.webhook]\nsecret_file = \"{}\"\n",
+        secrets.display()
+    );
+    let told = complaints(from_file(&signed));
+    for part in [
+        "channels.webhook.timeout",
+        "must be at most half of delivery.send_within = `9s`",
+        "that one to 10s or more",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    from_file(&signed.replace("9s", "10s")).unwrap();
+}
+
+#[test]
 fn every_key_of_the_defaults_makes_a_setting() {
     let mut reader = Reader::layered(None, BTreeMap::new());
     Settings::take(&mut reader).unwrap();

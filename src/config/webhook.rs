@@ -14,10 +14,17 @@ use crate::channel::webhook::Secrets;
 
 /// How calls are made.
 pub(super) fn webhook(reader: &mut Reader, public_url: Option<&str>, send_within: Duration) -> Config {
+    let secrets = secrets(reader);
+    let key = "channels.webhook.timeout";
+    let timeout = match &secrets {
+        Some(_) => reader.timeout(key, send_within),
+        // No call leaves, so none needs room.
+        None => reader.more_than_zero(key),
+    };
     Config {
         guard: Guard::new(networks(reader)),
-        secrets: secrets(reader),
-        timeout: reader.timeout("channels.webhook.timeout", send_within),
+        secrets,
+        timeout,
         calls: reader.number("channels.webhook.calls", 100) as usize,
         ack_timeout: ack_timeout(reader, public_url),
         ca_file: ca_file(reader),

@@ -3,6 +3,7 @@
 mod answer;
 mod asked;
 mod bounds;
+mod counting;
 mod feed;
 mod reading;
 mod times;
@@ -47,14 +48,14 @@ use crate::trigger::AlarmId;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 
+pub(super) use self::counting::count;
+pub(super) use self::counting::stats;
 pub(super) use self::feed::feed;
-pub(super) use self::reading::count;
 pub(super) use self::reading::failed;
 pub(super) use self::reading::history;
 pub(super) use self::reading::list;
 pub(super) use self::reading::parse_time;
 pub(super) use self::reading::read;
-pub(super) use self::reading::stats;
 
 /// Bytes of a request at the most: a payload of 256 KiB, and what else there is to say.
 const LARGEST: usize = 512 * 1024;

@@ -1,6 +1,4 @@
-//! What is known of stand-alone alarms: lists, history, counts, and what phrases mean.
-
-use std::collections::BTreeMap;
+//! What is known of stand-alone alarms: lists, history, and what phrases mean.
 
 use axum::Json;
 use axum::body::Body;
@@ -22,7 +20,6 @@ use crate::http::alarms::answer::AlarmAnswer;
 use crate::http::alarms::asked_of;
 use crate::http::alarms::etag;
 use crate::http::alarms::named;
-use crate::http::alarms::owner_of;
 use crate::http::alarms::unknown;
 use crate::http::caller::Caller;
 use crate::http::history::Page;
@@ -32,11 +29,9 @@ use crate::http::problem::Asked;
 use crate::http::problem::At;
 use crate::http::problem::Flaw;
 use crate::http::problem::Problem;
-use crate::store::AlarmCount;
 use crate::store::AlarmQuery;
 use crate::store::AlarmStatus;
 use crate::store::Delivery;
-use crate::store::FiringCount;
 use crate::store::HistoryQuery;
 use crate::trigger::AlarmId;
 use crate::trigger::State as TriggerState;
@@ -56,14 +51,6 @@ pub(in crate::http) struct Which {
     status: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
-}
-
-/// Which alarms are counted.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct Counted {
-    owner: Option<String>,
-    status: Option<String>,
 }
 
 /// Which firings.
@@ -127,55 +114,6 @@ struct Seen {
     /// When it is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_at: Option<DateTime<Utc>>,
-}
-
-/// How many there are.
-#[derive(Debug, Default, Serialize)]
-struct Numbers {
-    /// Alarms.
-    total: i64,
-    pending: i64,
-    fired: i64,
-    failed: i64,
-    cancelled: i64,
-    /// Firings whose target says that they are done, and of which it said nothing in time.
-    completed: i64,
-    timeout_unknown: i64,
-    /// From the first attempt to that report.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    average_duration_ms: Option<i64>,
-    /// All firings that are over, by what became of them.
-    firings: BTreeMap<String, i64>,
-    /// Which part of the firings that were tried failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure_rate: Option<f64>,
-}
-
-/// How firings went that called the same kind of target.
-#[derive(Debug, Serialize)]
-struct OfTarget {
-    channel: &'static str,
-    /// `owner`: an address or endpoint of the owner's; `url`: one that the alarm names.
-    target: String,
-    firings: BTreeMap<String, i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure_rate: Option<f64>,
-}
-
-/// How many an owner has.
-#[derive(Debug, Serialize)]
-pub(in crate::http) struct Stats {
-    owner: String,
-    #[serde(flatten)]
-    all: Numbers,
-    by_channel: BTreeMap<&'static str, Numbers>,
-    by_target: Vec<OfTarget>,
-}
-
-/// A number of alarms.
-#[derive(Debug, Serialize)]
-pub(in crate::http) struct Count {
-    count: i64,
 }
 
 /// A phrase, and where it is read.
@@ -361,46 +299,6 @@ async fn firings(
     Ok(Json(Page { items, next_cursor }))
 }
 
-/// `GET /v1/alarms/stats?owner=…`: from counters that are kept, whatever there is.
-pub(in crate::http) async fn stats(
-    State(shared): State<Shared>,
-    caller: Caller,
-    Asked(of): Asked<OfOwner>,
-) -> Result<Json<Stats>, Problem> {
-    let owner = owner_of(&shared, caller.owner(of.owner)?).await?.id;
-    let counts = shared.store.alarm_counts(&owner).await?;
-    let mut by_channel: BTreeMap<&'static str, Vec<&AlarmCount>> = BTreeMap::new();
-    for count in &counts {
-        by_channel.entry(count.channel.as_str()).or_default().push(count);
-    }
-    let by_channel = by_channel
-        .into_iter()
-        .map(|(channel, counts)| (channel, numbers(counts)))
-        .collect();
-    let by_target = targets(shared.store.firing_counts(&owner).await?);
-    Ok(Json(Stats {
-        owner: owner.0,
-        all: numbers(&counts),
-        by_channel,
-        by_target,
-    }))
-}
-
-/// `GET /v1/alarms/count?owner=&status=`.
-pub(in crate::http) async fn count(
-    State(shared): State<Shared>,
-    caller: Caller,
-    Asked(which): Asked<Counted>,
-) -> Result<Json<Count>, Problem> {
-    let owner = caller.owner(which.owner)?;
-    let name = status(which.status.as_deref())?.map_or("total", AlarmStatus::as_str);
-    let counts = shared.store.alarm_counts(&owner).await?;
-    let counts = counts.iter().filter(|it| !it.of_firings && it.name == name);
-    Ok(Json(Count {
-        count: counts.map(|it| it.amount).sum(),
-    }))
-}
-
 /// `POST /v1/parse-time`: what a phrase means in a zone.
 pub(in crate::http) async fn parse_time(
     State(shared): State<Shared>,
@@ -430,72 +328,6 @@ pub(in crate::http) async fn parse_time(
     }))
 }
 
-fn numbers<'a>(counts: impl IntoIterator<Item = &'a AlarmCount>) -> Numbers {
-    let mut numbers = Numbers::default();
-    let (mut duration, mut durations) = (0, 0);
-    for count in counts {
-        let amount = count.amount;
-        match (count.of_firings, count.name.as_str()) {
-            (false, "total") => numbers.total += amount,
-            (false, "active") => numbers.pending += amount,
-            (false, "fired") => numbers.fired += amount,
-            (false, "failed") => numbers.failed += amount,
-            (false, "cancelled") => numbers.cancelled += amount,
-            (true, "duration_ms") => duration += amount,
-            (true, "durations") => durations += amount,
-            (true, outcome) => *numbers.firings.entry(outcome.to_owned()).or_default() += amount,
-            (false, _) => {}
-        }
-    }
-    let of = |outcome| numbers.firings.get(outcome).copied().unwrap_or_default();
-    numbers.completed = of("completed");
-    numbers.timeout_unknown = of("timeout_unknown");
-    numbers.firings.retain(|_, amount| *amount != 0);
-    numbers.failure_rate = failure_rate(&numbers.firings);
-    numbers.average_duration_ms = (durations > 0).then(|| duration / durations);
-    numbers
-}
-
-fn targets(counts: Vec<FiringCount>) -> Vec<OfTarget> {
-    let mut targets: Vec<OfTarget> = Vec::new();
-    // They come in this order.
-    for count in counts.into_iter().filter(|count| count.amount != 0) {
-        let channel = count.channel.as_str();
-        let known = targets.last_mut();
-        let known = known.filter(|it| it.channel == channel && it.target == count.target);
-        let firings = BTreeMap::from([(count.outcome, count.amount)]);
-        match known {
-            Some(known) => known.firings.extend(firings),
-            None => targets.push(OfTarget {
-                channel,
-                target: count.target,
-                firings,
-                failure_rate: None,
-            }),
-        }
-    }
-    for target in &mut targets {
-        target.failure_rate = failure_rate(&target.firings);
-    }
-    targets
-}
-
-/// Which part of the firings failed, of those that were tried and of which it is known; to four digits.
-fn failure_rate(firings: &BTreeMap<String, i64>) -> Option<f64> {
-    let sum =
-        |outcomes: &[Outcome]| -> i64 { outcomes.iter().filter_map(|it| firings.get(it.as_str())).sum() };
-    let failed = sum(&[Outcome::Failed, Outcome::Expired]);
-    let tried = failed
-        + sum(&[
-            Outcome::Sent,
-            Outcome::Completed,
-            Outcome::TimeoutUnknown,
-            Outcome::InDoubt,
-        ]);
-    let rate = (failed * 10_000).checked_div(tried)?;
-    i32::try_from(rate).ok().map(|rate| f64::from(rate) / 10_000.0)
-}
-
-fn status(status: Option<&str>) -> Result<Option<AlarmStatus>, Problem> {
+pub(super) fn status(status: Option<&str>) -> Result<Option<AlarmStatus>, Problem> {
     status.map(str::parse).transpose().map_err(Problem::bad_request)
 }

@@ -11,7 +11,6 @@ use carillon::clock::Clock;
 use carillon::clock::SystemClock;
 use tokio::task::JoinSet;
 
-use super::SHORT;
 use super::WHOLE;
 use super::channel;
 use super::class;
@@ -75,23 +74,20 @@ async fn an_endpoint_that_hangs_takes_its_own_share_and_is_then_left_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_hangs_for_one_owner_is_called_for_another_all_the_same() {
-    // One host, and even one URL: what comes after the first eight is answered. None waits behind these eight, whose answer would
-    // show that the endpoint is there.
+    // One host, and even one URL: what comes after the first eight is answered.
     let shared = Hook::start(std::iter::repeat_n(Conduct::Hang, 8)).await;
-    let patient = Config {
-        timeout: SHORT,
-        ..config(&HERE)
-    };
-    let channel = Arc::new(channel(patient));
+    let channel = Arc::new(channel(config(&HERE)));
     let mut lost = JoinSet::new();
     for id in 0..8 {
-        let (channel, url) = (Arc::clone(&channel), shared.url());
-        lost.spawn(async move { channel.send(&message(id, &url), within(WHOLE)).await });
+        let hasty = Message {
+            within: Some(Duration::from_secs(2)),
+            ..message(id, &shared.url())
+        };
+        let channel = Arc::clone(&channel);
+        lost.spawn(async move { channel.send(&hasty, within(WHOLE)).await });
     }
     shared.until(8).await;
-    let mut id = 100;
-    let mut of_another = async || {
-        id += 1;
+    let of_another = async |id| {
         let message = Message {
             owner: 8,
             ..message(id, &shared.url())
@@ -100,11 +96,11 @@ async fn what_hangs_for_one_owner_is_called_for_another_all_the_same() {
         assert_eq!(class(&report).0, "accepted", "{report:?}");
     };
     // While they hang, and when the endpoint is left alone for their owner.
-    of_another().await;
+    of_another(100).await;
     while lost.join_next().await.is_some() {}
     let left_alone = channel.send(&message(1, &shared.url()), within(WHOLE)).await;
     assert_eq!(class(&left_alone).0, "busy", "{left_alone:?}");
-    of_another().await;
+    of_another(101).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
