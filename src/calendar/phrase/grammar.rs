@@ -12,7 +12,7 @@ use crate::calendar::phrase::shift::Shift;
 use crate::calendar::phrase::words::Words;
 
 /// Words that carry no meaning where they stand.
-const FILLERS: [&str; 3] = ["on", "the", "in"];
+const FILLERS: [&str; 2] = ["on", "the"];
 
 /// Words of phrases for times that come again.
 const REPEATED: [&str; 10] = [
@@ -50,6 +50,9 @@ impl Phrase {
         if self.read_shift(words)? || self.read_day(words)? || self.read_clock(words, false)? {
             return Ok(());
         }
+        if words.eat("in") {
+            return self.read_behind_in(words);
+        }
         if FILLERS.iter().any(|filler| words.eat(filler)) {
             return match words.peek() {
                 Some(_) => Ok(()),
@@ -57,6 +60,21 @@ impl Phrase {
             };
         }
         Err(not_understood(words.peek().unwrap_or_default()))
+    }
+
+    /// `in 2 hours` or `in the morning`. `in 1:30` might be a length or a time, and `in monday` is neither.
+    fn read_behind_in(&mut self, words: &mut Words) -> Result<(), PhraseError> {
+        words.eat("the");
+        if self.read_shift(words)? {
+            return Ok(());
+        }
+        let Some(part) = clock::part(words) else {
+            return Err(match words.peek() {
+                Some(word) => PhraseError::Unknown(word.to_owned()),
+                None => PhraseError::Unfinished(words.last().to_owned()),
+            });
+        };
+        put(&mut self.part, part, "the part of the day", words)
     }
 
     fn read_clock_behind_at(&mut self, words: &mut Words) -> Result<(), PhraseError> {

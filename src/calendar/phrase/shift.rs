@@ -188,6 +188,12 @@ fn part(words: &mut Words, shift: &mut Shift, last: Option<Unit>) -> Result<Opti
     let Some(unit) = words.eat_one(&UNITS) else {
         return Ok(None);
     };
+    if last == Some(unit) {
+        return Err(PhraseError::Twice {
+            part: "how long it is",
+            word: words.last().to_owned(),
+        });
+    }
     shift.add(amount, unit, words.last())?;
     Ok(Some(unit))
 }

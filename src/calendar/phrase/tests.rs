@@ -352,6 +352,30 @@ fn delays_are_lengths_of_time() {
 }
 
 #[test]
+fn what_stands_behind_in_is_how_long_or_a_part_of_the_day() {
+    let berlin = zone("Europe/Berlin");
+    let now = at("2026-11-27T09:30:00Z");
+    for (phrase, word) in [
+        ("in 1:30", "`1:30`"),
+        ("in 15:00", "`15:00`"),
+        ("in 9am", "`9am`"),
+        ("in monday", "`monday`"),
+        ("in 2 hours 3 hours", "`hours`"),
+        ("in 2 days 3 days", "`days`"),
+    ] {
+        let refusal = read(phrase, now, &berlin).expect_err(phrase).to_string();
+        assert!(refusal.contains(word), "{phrase}: {refusal}");
+    }
+    for phrase in [
+        "tomorrow in the morning",
+        "in an hour and a half",
+        "in 1 hour and 30 minutes",
+    ] {
+        read(phrase, now, &berlin).unwrap_or_else(|refusal| panic!("{phrase}: {refusal}"));
+    }
+}
+
+#[test]
 fn at_the_ends_of_time_phrases_are_refused_or_understood() {
     let berlin = zone("Europe/Berlin");
     for now in [
