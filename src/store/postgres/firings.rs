@@ -44,7 +44,7 @@ const OF_FAILED: &str = concat!(
     "
          FROM delivery AS d
          WHERE owner = $6 AND substr(event_uid, 1, 1) = ' ' AND outcome IN ('failed', 'expired', 'in_doubt')
-           AND NOT (outcome = 'in_doubt' AND reason = 'connection_lost' AND detail LIKE 'RETRY:%')
+           AND NOT (outcome = 'in_doubt' AND reason = 'connection lost' AND detail LIKE 'RETRY:%')
            AND ($4::text IS NULL OR event_uid = $4) AND ($5::text IS NULL OR outcome = $5)
            AND ($8::text IS NULL OR channel = $8) AND recorded_at >= coalesce($1::timestamptz, '-infinity')
            AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3)

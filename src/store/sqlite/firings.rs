@@ -28,7 +28,7 @@ const OF_ONE: &str = "-- history: of one stand-alone alarm
 const OF_FAILED: &str = "-- history: of stand-alone alarms that failed
          SELECT * FROM delivery
          WHERE owner = ?6 AND substr(event_uid, 1, 1) = ' ' AND outcome IN ('failed', 'expired', 'in_doubt')
-           AND NOT (outcome = 'in_doubt' AND reason = 'connection_lost' AND detail LIKE 'RETRY:%')
+           AND NOT (outcome = 'in_doubt' AND reason = 'connection lost' AND detail LIKE 'RETRY:%')
            AND (?4 IS NULL OR event_uid = ?4) AND (?5 IS NULL OR outcome = ?5) AND (?8 IS NULL OR channel = ?8)
            AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
          ORDER BY recorded_at DESC, id DESC LIMIT ?7";

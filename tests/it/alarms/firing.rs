@@ -336,6 +336,8 @@ async fn a_target_that_never_answers_has_failed_in_the_end(program: Program) {
     program.firing(&other, "in_doubt").await;
     let result = &program.alarm(&other).await["result"];
     assert_eq!(result, "RETRY: no answer came in time (attempt 1/2)");
+    let listed = items(&program.get("/v1/alarms/failed").await);
+    assert_eq!(listed.len(), 1, "what is tried again has not failed: {listed:?}");
     let reset = program
         .ask(Method::POST, "/v1/alarms/reset", &[], None)
         .await
