@@ -94,10 +94,10 @@ CREATE TRIGGER alarm_trigger_of_standalone_told AFTER UPDATE OF last_error ON al
     FOR EACH ROW WHEN (substr(NEW.event_uid, 1, 1) = ' ' AND OLD.state = 'sending' AND NEW.attempts > OLD.attempts)
     EXECUTE FUNCTION standalone_trigger_told();
 
--- The feed is taken before anything is counted or altered, so that nobody waits crosswise.
+-- Who tells and counts holds the owner for it before either, so that nobody waits crosswise.
 CREATE FUNCTION standalone_delivery_aimed() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM 1 FROM alarm_feed WHERE owner = NEW.owner FOR NO KEY UPDATE;
+    PERFORM alarm_owners_held(ARRAY[NEW.owner]);
     IF TG_OP = 'UPDATE' THEN
         RETURN NEW;
     END IF;

@@ -241,7 +241,7 @@ impl Lane {
         let token = self.shared.token();
         let began = self.shared.clock.elapsed();
         let deadline = Deadline(began + config.delivery.send_within);
-        let Some(checked) = self.fire_check(claims, room, token, &config).await else {
+        let Some(checked) = self.fire_check(claims, room, (token, deadline), &config).await else {
             // The store is gone for longer than the check is good for. Nothing is lost by asking again.
             self.domains().hold(claims, &[]);
             self.shared.armed.arm(claims);
@@ -298,12 +298,11 @@ impl Lane {
         &self,
         claims: &[Claimed],
         room: usize,
-        token: AttemptToken,
+        (token, deadline): (AttemptToken, Deadline),
         config: &LaneConfig,
     ) -> Option<FireCheck> {
         let shared = &self.shared;
-        let until = shared.clock.elapsed() + config.delivery.send_within;
-        while shared.clock.elapsed() < until {
+        while shared.clock.elapsed() < deadline.0 {
             let judge = FireJudge::new(
                 (config.lateness, config.choices, config.delivery.catch_up),
                 config.channels.clone(),

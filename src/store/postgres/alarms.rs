@@ -25,7 +25,6 @@ use crate::store::group::Unreadable;
 use crate::store::postgres::columns;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::edits;
-use crate::store::postgres::feed;
 use crate::store::postgres::groups;
 use crate::store::postgres::owners;
 use crate::store::row;
@@ -43,7 +42,7 @@ pub async fn alter(
     near: Option<NearClaim>,
     now: DateTime<Utc>,
 ) -> Result<Vec<Result<Altered, StoreError>>, StoreError> {
-    // In this order everywhere: owners, triggers, what is counted of owners, feeds, alarms. Who settles a trigger alters its
+    // In this order everywhere: owners, triggers, what is counted and told of owners, alarms. Who settles a trigger alters its
     // alarm afterwards.
     owners::lock(conn, alarms.iter().map(|at| &at.owner)).await?;
     let mut meant = Vec::with_capacity(alarms.len());
@@ -53,7 +52,6 @@ pub async fn alter(
     let keys: BTreeSet<GroupKey> = meant.iter().map(group_of).collect();
     let groups = groups::load(conn, &keys, Unreadable::SetAside, now).await?;
     hold_owners(conn, alarms.iter().map(|at| &at.owner)).await?;
-    feed::hold(conn, alarms.iter().map(|at| &at.owner)).await?;
     lock(conn, &ids(&meant)).await?;
     let stored = rows(conn, &ids(&meant)).await?;
     let mut plan = altering::plan(&meant, &stored, groups, editor, now);
@@ -67,8 +65,8 @@ pub async fn alter(
     Ok(plan.answers)
 }
 
-/// Lets nobody else count what becomes of these triggers until the end of the transaction, where they are those of
-/// stand-alone alarms. Asked for before anything is counted: owners are held in one order.
+/// Lets nobody else count or tell what becomes of these triggers until the end of the transaction, where they are those of
+/// stand-alone alarms. Asked for before anything is: owners are held in one order.
 pub async fn hold(
     conn: &mut PgConnection,
     triggers: impl Iterator<Item = &TriggerId>,

@@ -8,9 +8,7 @@ use crate::store::FiringCount;
 use crate::store::StoreError;
 use crate::store::feed;
 use crate::store::postgres::PostgresStore;
-use crate::store::postgres::columns::ids;
 use crate::trigger::OwnerId;
-use crate::trigger::TriggerId;
 
 #[async_trait::async_trait]
 impl AlarmFeed for PostgresStore {
@@ -73,42 +71,4 @@ async fn counts(conn: &mut PgConnection, owner: &OwnerId) -> Result<Vec<FiringCo
     .fetch_all(conn)
     .await?;
     rows.iter().map(feed::count).collect()
-}
-
-/// Takes the feeds of these owners, in their order, before anything is told in them: two transactions that tell of the same
-/// owners wait for each other here, and not crosswise.
-pub async fn hold<'a>(
-    conn: &mut PgConnection,
-    owners: impl Iterator<Item = &'a OwnerId>,
-) -> Result<(), StoreError> {
-    let owners: Vec<&str> = owners.map(|owner| owner.0.as_str()).collect();
-    if owners.is_empty() {
-        return Ok(());
-    }
-    sqlx::query(
-        "-- alarm_feed: hold
-         SELECT owner FROM alarm_feed WHERE owner = ANY($1) ORDER BY owner FOR NO KEY UPDATE",
-    )
-    .bind(owners)
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// As [`hold`], of the owners of these triggers as far as they are of stand-alone alarms.
-pub async fn hold_of<'a>(
-    conn: &mut PgConnection,
-    triggers: impl Iterator<Item = &'a TriggerId>,
-) -> Result<(), StoreError> {
-    sqlx::query(
-        "-- alarm_feed: hold those of triggers
-         SELECT owner FROM alarm_feed WHERE owner = ANY(ARRAY(
-             SELECT owner FROM alarm_trigger WHERE id = ANY($1) AND substr(event_uid, 1, 1) = ' '
-             UNION SELECT owner FROM delivery WHERE id = ANY($1) AND substr(event_uid, 1, 1) = ' '))
-         ORDER BY owner FOR NO KEY UPDATE",
-    )
-    .bind(ids(triggers))
-    .execute(conn)
-    .await?;
-    Ok(())
 }

@@ -15,7 +15,6 @@ use crate::store::ending::shortened;
 use crate::store::postgres::columns::Places;
 use crate::store::postgres::columns::Wishes;
 use crate::store::postgres::columns::cut;
-use crate::store::postgres::feed;
 use crate::store::postgres::owners;
 use crate::store::row::all;
 use crate::store::row::hex;
@@ -69,7 +68,6 @@ pub async fn record_endings(
     if endings.is_empty() {
         return Ok(());
     }
-    feed::hold_of(conn, endings.iter().map(|ending| &ending.id)).await?;
     let endings = Endings::of(endings);
     sqlx::query(
         "-- record_endings
@@ -186,8 +184,6 @@ pub async fn record_firings(
     if records.is_empty() {
         return Ok(());
     }
-    let of_alarms = records.iter().filter(|record| record.wish.alarm_id().is_some());
-    feed::hold(conn, of_alarms.map(|record| &record.wish.owner)).await?;
     let id = |record: &Record| TriggerId::derive(&record.wish, &record.place).0.to_vec();
     let wishes: Wishes = records.iter().map(|record| &record.wish).collect();
     let places: Places = records.iter().map(|record| Some(record.place)).collect();

@@ -13,11 +13,11 @@ use crate::store::StoreError;
 use crate::store::ending::shortened;
 use crate::store::postgres::alarms;
 use crate::store::postgres::columns::ids;
-use crate::store::postgres::feed;
 use crate::store::postgres::settle::delete_overtaken;
 use crate::store::reporting;
 use crate::store::reporting::Known;
 use crate::store::reporting::Owed;
+use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::trigger::ChannelKind;
 use crate::trigger::TriggerId;
@@ -36,7 +36,6 @@ pub async fn report(
         let (batch, later) = rest.split_at(reporting::distinct(rest));
         let owed = owed(conn, batch).await?;
         alarms::hold(conn, batch.iter().map(|notice| &notice.id)).await?;
-        feed::hold_of(conn, batch.iter().map(|notice| &notice.id)).await?;
         let known = known(conn, batch).await?;
         let (plan, of_batch) = reporting::plan(batch, &owed, &known);
         forward(conn, &plan.forward, now).await?;
@@ -159,22 +158,43 @@ async fn early(conn: &mut PgConnection, notices: &[&Notice], now: DateTime<Utc>)
     all(done.rows_affected(), notices.len(), "report: early")
 }
 
+/// What has awaited a report for too long. Not locked yet: who reports holds the owners of alarms before the history.
+async fn silent(
+    conn: &mut PgConnection,
+    limit: u32,
+    now: DateTime<Utc>,
+) -> Result<Vec<TriggerId>, StoreError> {
+    let rows = sqlx::query(
+        "-- time_out: silent
+         SELECT id FROM delivery WHERE outcome = 'awaiting' AND await_until <= $1 ORDER BY await_until, id LIMIT $2",
+    )
+    .bind(now)
+    .bind(i64::from(limit))
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| Columns::new("delivery", "id", row).id())
+        .collect()
+}
+
 /// Gives up what has awaited a report for too long. What somebody is just writing is left to the next time.
 pub async fn time_out(
     conn: &mut PgConnection,
     limit: u32,
     now: DateTime<Utc>,
 ) -> Result<BTreeMap<ChannelKind, u64>, StoreError> {
+    let silent = silent(conn, limit, now).await?;
+    alarms::hold(conn, silent.iter()).await?;
     let rows = sqlx::query(
         "-- time_out
          UPDATE delivery SET outcome = $3, rank = $4, reason = $5, recorded_at = $1
          WHERE rank = $6 AND id = ANY(ARRAY(
-             SELECT id FROM delivery WHERE outcome = 'awaiting' AND await_until <= $1
-             ORDER BY await_until, id LIMIT $2 FOR UPDATE SKIP LOCKED))
+             SELECT id FROM delivery WHERE outcome = 'awaiting' AND await_until <= $1 AND id = ANY($2)
+             ORDER BY id FOR UPDATE SKIP LOCKED))
          RETURNING channel",
     )
     .bind(now)
-    .bind(i64::from(limit))
+    .bind(ids(silent.iter()))
     .bind(Outcome::TimeoutUnknown.as_str())
     .bind(i64::from(Outcome::TimeoutUnknown.rank()))
     .bind(Reason::NoReport.as_str())
