@@ -19,6 +19,7 @@ mod dialogue;
 mod pace;
 mod pool;
 mod stage;
+mod standing;
 mod tls;
 
 use std::path::PathBuf;

@@ -161,7 +161,9 @@ impl FireJudge {
             Verdict::Conclude(Outcome::Cancelled, Reason::Withdrawn)
         } else if !owner.enabled {
             Verdict::Conclude(Outcome::Suppressed, Reason::Disabled)
-        } else if !is_on || owner.muted.contains(&channel) || is_unheard(candidate) {
+        } else if !is_on {
+            Verdict::Conclude(Outcome::Suppressed, Reason::SwitchedOff)
+        } else if owner.muted.contains(&channel) || is_unheard(candidate) {
             Verdict::Conclude(Outcome::Suppressed, Reason::Muted)
         } else if now >= candidate.trigger.expires_at {
             Verdict::Conclude(Outcome::Expired, Reason::Late)

@@ -140,8 +140,10 @@ pub enum Reason {
     NoAddress,
     /// The owner is disabled.
     Disabled,
-    /// The owner muted this channel, or the operator switched it off.
+    /// The owner muted this channel.
     Muted,
+    /// The operator switched this channel off.
+    SwitchedOff,
     /// The owner declined the event.
     Declined,
     /// The event was cancelled.
@@ -184,11 +186,12 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::None,
         Self::NoAddress,
         Self::Disabled,
         Self::Muted,
+        Self::SwitchedOff,
         Self::Declined,
         Self::EventCancelled,
         Self::Withdrawn,
@@ -217,6 +220,7 @@ impl Reason {
             Self::NoAddress => "no address",
             Self::Disabled => "disabled",
             Self::Muted => "muted",
+            Self::SwitchedOff => "switched off",
             Self::Declined => "declined",
             Self::EventCancelled => "event cancelled",
             Self::Withdrawn => "withdrawn",

@@ -66,6 +66,24 @@ fn refused(stage: Stage, reply: &Response, error: String) -> Report {
     }
 }
 
+/// A refusal that may be about us: of our sender, or for reasons of policy (RFC 3463 section 3.8), which a relay that has us
+/// on a list gives for every message.
+pub(super) fn may_be_about_us(failure: &Failure) -> bool {
+    let Cause::Refused(reply) = &failure.cause else {
+        return false;
+    };
+    let is_policy = match enhanced(reply) {
+        Some(code) => code.starts_with("5.7.") || matches!(code, "5.1.7" | "5.1.8"),
+        None => reply.has_code(554),
+    };
+    u16::from(reply.code()) >= 500 && (failure.stage == Stage::Mail || is_policy)
+}
+
+/// The attempt failed for what we are, not for what was sent: an operator can mend it.
+pub(super) fn failed_for_us(failure: &Failure, recipient: &Address) -> Report {
+    transient(describe(failure, Some(recipient)), Blame::Target)
+}
+
 /// The mailbox is unknown, misspelt or closed (RFC 3463 sections 3.2 and 3.3), whatever is sent there. X.1.7 and X.1.8 are about
 /// the sender, which many relays judge only here.
 fn is_dead_address(stage: Stage, reply: &Response) -> bool {

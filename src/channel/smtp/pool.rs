@@ -6,6 +6,7 @@ use std::sync::MutexGuard;
 use std::sync::Weak;
 use std::time::Duration;
 
+use lettre::Address;
 use lettre::transport::smtp::response::Response;
 use tokio::sync::Semaphore;
 use tokio::sync::SemaphorePermit;
@@ -27,6 +28,7 @@ use crate::channel::smtp::stage::Cause;
 use crate::channel::smtp::stage::Failure;
 use crate::channel::smtp::stage::Stage;
 use crate::channel::smtp::stage::Steps;
+use crate::channel::smtp::standing::Standing;
 use crate::channel::smtp::tls::Encryption;
 use crate::clock::Clock;
 
@@ -53,6 +55,7 @@ struct Shared {
     idle: Mutex<Idle>,
     breaker: Mutex<Breaker>,
     pace: Mutex<Pace>,
+    standing: Mutex<Standing>,
 }
 
 /// Who holds a permit holds at most one connection, taken from here or new: those in use and those here are together
@@ -87,6 +90,7 @@ impl Relay {
             idle: Mutex::default(),
             breaker: Mutex::default(),
             pace: Mutex::default(),
+            standing: Mutex::default(),
             config,
             encryption,
             clock,
@@ -151,14 +155,24 @@ impl Relay {
                 ..
             })
         );
-        let report = match outcome {
-            Ok(reply) => classify::accepted(&reply, &letter.to),
-            Err(failure) => classify::failed(&failure, &letter.to),
-        };
+        let report = self.judge(outcome, &letter.to);
         if was_asked {
             self.note(&report);
         }
         report
+    }
+
+    fn judge(&self, outcome: Result<Response, Failure>, to: &Address) -> Report {
+        match outcome {
+            Ok(reply) => {
+                self.shared.standing().accepted();
+                classify::accepted(&reply, to)
+            }
+            Err(failure) if classify::may_be_about_us(&failure) && self.shared.standing().refused(to) => {
+                classify::failed_for_us(&failure, to)
+            }
+            Err(failure) => classify::failed(&failure, to),
+        }
     }
 
     /// What an attempt says about the relay: that it refuses a message shows that it is there.
@@ -276,6 +290,10 @@ impl Shared {
 
     fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock().expect("no holder panics")
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().expect("no holder panics")
     }
 
     fn breaker(&self) -> MutexGuard<'_, Breaker> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use carillon::channel::Channel;
 use carillon::channel::Deadline;
+use carillon::channel::Message;
 use carillon::channel::breaker::Openness;
 use carillon::channel::email::EmailChannel;
 use carillon::clock::Clock;
@@ -94,6 +95,13 @@ fn over(relays: &[&ScriptedRelay]) -> (EmailChannel, Arc<ManualClock>) {
     (channel, clock)
 }
 
+fn message_to(address: &str) -> Message {
+    Message {
+        to: address.to_owned(),
+        ..message(1)
+    }
+}
+
 async fn send_one(channel: &EmailChannel, clock: &ManualClock) -> String {
     let report = channel.send(&message(1), Deadline(clock.elapsed() + WHOLE)).await;
     class(&report).0.to_owned()
@@ -137,6 +145,52 @@ async fn what_one_relay_refuses_is_not_offered_to_another() {
     }
     assert_eq!(other.seen().connections, 0);
     assert_eq!(channel.openness(), Openness::Everybody, "it is there");
+}
+
+#[tokio::test]
+async fn a_relay_that_refuses_everybody_for_what_we_are_ends_few_messages_and_the_next_one_is_asked() {
+    let strict = ScriptedRelay::that("MAIL", Act::Say("554 5.7.1 your address is on our list")).await;
+    let other = ScriptedRelay::start(|_, _| None).await;
+    let (channel, clock) = over(&[&strict, &other]);
+    let mut classes = Vec::new();
+    for number in 0..20 {
+        let letter = message_to(&format!("p{number}@example.org"));
+        let report = channel.send(&letter, Deadline(clock.elapsed() + WHOLE)).await;
+        classes.push(class(&report).0.to_owned());
+    }
+    let (ended, served) = classes.split_at(9);
+    assert!(ended.iter().all(|class| class == "permanent"), "{classes:?}");
+    assert!(served.iter().all(|class| class == "accepted"), "{classes:?}");
+    assert_eq!(other.seen().messages.len(), 11);
+    let before = strict.seen().commands.len();
+    assert_eq!(send_one(&channel, &clock).await, "accepted");
+    assert_eq!(strict.seen().commands.len(), before, "it is left alone");
+}
+
+#[tokio::test]
+async fn a_relay_that_refuses_everybody_gets_what_waits_when_that_is_mended() {
+    let mended = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_mended = mended.clone();
+    let relay = ScriptedRelay::start(move |_, at| {
+        let refuses = at == "RCPT" && !is_mended.load(std::sync::atomic::Ordering::Relaxed);
+        refuses.then_some(Act::Say("554 5.7.1 client host blocked"))
+    })
+    .await;
+    let (channel, clock) = over(&[&relay]);
+    for number in 0..15 {
+        let letter = message_to(&format!("p{number}@example.org"));
+        let report = channel.send(&letter, Deadline(clock.elapsed() + WHOLE)).await;
+        assert_eq!(
+            class(&report).0,
+            if number < 9 { "permanent" } else { "target" },
+            "{number}"
+        );
+    }
+    assert_eq!(channel.openness(), Openness::Nobody(Duration::from_secs(5)));
+    mended.store(true, std::sync::atomic::Ordering::Relaxed);
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(send_one(&channel, &clock).await, "accepted");
+    assert_eq!(channel.openness(), Openness::Everybody);
 }
 
 #[tokio::test]
