@@ -112,8 +112,8 @@ metrics! {
     leader: IntGauge = "leader" [] &[];
     /// Changes taken in, by what became of them.
     changes: IntCounterVec = "changes_total" ["source", "result"] &[];
-    /// Text messages put to a provider, by what it made of them. One attempt may ask several.
-    sms_submissions: IntCounterVec = "sms_submissions_total" ["provider", "class"] &[];
+    /// Mails put to a relay and text messages put to a provider, by what it made of them. One attempt may ask several.
+    submissions: IntCounterVec = "submissions_total" ["channel", "provider", "class"] &[];
     /// Connections to mail relays.
     smtp_connections: GaugeVec = "smtp_connections" ["relay", "state"] &[];
     /// Whether the other side counts as down: it gets one probe every few seconds, and what is due waits.
@@ -298,10 +298,10 @@ impl Metrics {
             .inc();
     }
 
-    /// A text message was put to `provider`, one of those that are configured.
-    pub fn submitted(&self, provider: &str, report: &Report) {
-        self.sms_submissions
-            .with_label_values(&[provider, class(report)])
+    /// A message was put to `provider`, one of the relays or providers that are configured.
+    pub fn submitted(&self, channel: ChannelKind, provider: &str, report: &Report) {
+        self.submissions
+            .with_label_values(&[channel.as_str(), provider, class(report)])
             .inc();
     }
 
@@ -547,7 +547,7 @@ mod tests {
         metrics.smtp_connections("relay:25", ConnectionState::Idle, 2);
         metrics.breaker("relay:25", true);
         let refused = Report::Permanent { error: String::new() };
-        metrics.submitted("main", &refused);
+        metrics.submitted(ChannelKind::Sms, "main", &refused);
         metrics.planner_ran(DateTime::UNIX_EPOCH, Duration::from_millis(4));
         metrics
     }

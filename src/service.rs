@@ -11,6 +11,7 @@ use crate::arbiter::Arbiter;
 use crate::calendar::zone;
 use crate::channel::Channel;
 use crate::channel::Report;
+use crate::channel::Witness;
 use crate::channel::email::EmailChannel;
 use crate::channel::outbox::OutboxChannel;
 use crate::channel::sms::SmsChannel;
@@ -287,17 +288,25 @@ fn channels(
     clock: &Arc<dyn Clock>,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
+    let witness = |channel| -> Witness {
+        let metrics = Arc::clone(metrics);
+        Arc::new(move |provider: &str, report: &Report| metrics.submitted(channel, provider, report))
+    };
     let letterhead = settings.letterhead.clone();
     let email: Arc<dyn Channel> = if settings.relays.is_empty() {
         Arc::new(OutboxChannel::new(letterhead, Arc::clone(clock)))
     } else {
         let channel = EmailChannel::new(letterhead, settings.relays.clone(), Arc::clone(clock))?;
+        let channel = channel.witnessed_by(&witness(ChannelKind::Email));
         Arc::new(channel.signed_by(settings.dkim.clone()))
     };
     let callbacks = callbacks(settings, tokens);
-    let metrics = Arc::clone(metrics);
-    let witness = Arc::new(move |provider: &str, report: &Report| metrics.submitted(provider, report));
-    let sms = SmsChannel::new(settings.sms.clone(), callbacks.as_ref(), witness, clock)?;
+    let sms = SmsChannel::new(
+        settings.sms.clone(),
+        callbacks.as_ref(),
+        witness(ChannelKind::Sms),
+        clock,
+    )?;
     let config = settings.webhook.clone();
     let webhook = WebhookChannel::new(config, callbacks, &webhook::system(), Arc::clone(clock))?;
     Ok(BTreeMap::from([

@@ -10,6 +10,7 @@ use crate::channel::Channel;
 use crate::channel::Deadline;
 use crate::channel::Message;
 use crate::channel::Report;
+use crate::channel::Witness;
 use crate::channel::breaker::Openness;
 use crate::channel::smtp;
 use crate::clock::Clock;
@@ -54,6 +55,16 @@ impl EmailChannel {
         Self { signer, ..self }
     }
 
+    /// The same, which tells `witness` what each relay makes of a message.
+    #[must_use]
+    pub fn witnessed_by(self, witness: &Witness) -> Self {
+        let relays = self.relays.into_iter();
+        let relays = relays
+            .map(|relay| relay.witnessed_by(Arc::clone(witness)))
+            .collect();
+        Self { relays, ..self }
+    }
+
     fn letter(&self, message: &Message) -> Result<smtp::Letter, ComposeError> {
         let now = self.clock.now();
         let mut letter = compose(&self.letterhead, message, now)?;
@@ -93,9 +104,12 @@ impl Channel for EmailChannel {
         "smtp"
     }
 
-    fn connections(&self) -> Option<(usize, usize)> {
-        let connections = self.relays.iter().map(smtp::Relay::connections);
-        Some(connections.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1)))
+    fn connections(&self) -> Vec<(String, usize, usize)> {
+        let of = |relay: &smtp::Relay| {
+            let (busy, idle) = relay.connections();
+            (relay.name(), busy, idle)
+        };
+        self.relays.iter().map(of).collect()
     }
 
     fn permits(&self) -> usize {

@@ -10,6 +10,7 @@ pub mod sms;
 pub mod smtp;
 pub mod webhook;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::channel::breaker::Openness;
@@ -127,6 +128,9 @@ pub struct Kept {
     pub raw: String,
 }
 
+/// Told what each provider or relay, by its name, made of a message that was put to it.
+pub type Witness = Arc<dyn Fn(&str, &Report) + Send + Sync>;
+
 /// A way out.
 #[async_trait::async_trait]
 pub trait Channel: Send + Sync + std::fmt::Debug {
@@ -137,9 +141,9 @@ pub trait Channel: Send + Sync + std::fmt::Debug {
     /// The name of the implementation in metrics, such as `smtp`.
     fn name(&self) -> &'static str;
 
-    /// Connections in use and idle, for channels that keep some.
-    fn connections(&self) -> Option<(usize, usize)> {
-        None
+    /// Connections in use and idle, for channels that keep some, each by the name of what they lead to.
+    fn connections(&self) -> Vec<(String, usize, usize)> {
+        Vec::new()
     }
 
     /// How many sends may be under way at once.

@@ -31,6 +31,7 @@ use crate::channel::Content;
 use crate::channel::Deadline;
 use crate::channel::Message;
 use crate::channel::Report;
+use crate::channel::Witness;
 use crate::channel::breaker::Openness;
 use crate::channel::receipt::Readers;
 use crate::channel::sms::number::Allowed;
@@ -62,9 +63,6 @@ impl Config {
         reporting.collect()
     }
 }
-
-/// Told what each provider made of a message.
-pub type Witness = Arc<dyn Fn(&str, &Report) + Send + Sync>;
 
 /// Delivers by text message.
 pub struct SmsChannel {

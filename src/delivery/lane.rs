@@ -171,10 +171,10 @@ impl Lane {
     /// Fires what is due when it is due, until `stop`.
     pub async fn run(&self, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            if let Some((busy, idle)) = self.channel.connections() {
-                let (metrics, relay) = (&self.shared.metrics, self.channel.name());
-                metrics.smtp_connections(relay, ConnectionState::Busy, busy);
-                metrics.smtp_connections(relay, ConnectionState::Idle, idle);
+            for (relay, busy, idle) in self.channel.connections() {
+                let metrics = &self.shared.metrics;
+                metrics.smtp_connections(&relay, ConnectionState::Busy, busy);
+                metrics.smtp_connections(&relay, ConnectionState::Idle, idle);
             }
             for (target, is_open) in self.channel.breakers() {
                 self.shared.metrics.breaker(&target, is_open);

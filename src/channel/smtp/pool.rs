@@ -14,6 +14,7 @@ use tokio::sync::SemaphorePermit;
 use crate::channel::Blame;
 use crate::channel::Deadline;
 use crate::channel::Report;
+use crate::channel::Witness;
 use crate::channel::breaker::Breaker;
 use crate::channel::breaker::Openness;
 use crate::channel::smtp::Config;
@@ -42,9 +43,9 @@ const MAX_TRANSACTIONS: u32 = 100;
 const QUIT_LIMIT: Duration = Duration::from_secs(1);
 
 /// One relay and the connections to it.
-#[derive(Debug)]
 pub struct Relay {
     shared: Arc<Shared>,
+    witness: Option<Witness>,
 }
 
 struct Shared {
@@ -67,10 +68,10 @@ struct Idle {
     watched: bool,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for Relay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
-            .field("config", &self.config)
+        f.debug_struct("Relay")
+            .field("config", &self.shared.config)
             .finish_non_exhaustive()
     }
 }
@@ -97,7 +98,17 @@ impl Relay {
         };
         Ok(Self {
             shared: Arc::new(shared),
+            witness: None,
         })
+    }
+
+    /// The same, which tells `witness` what it makes of each message that is put to it.
+    #[must_use]
+    pub(in crate::channel) fn witnessed_by(self, witness: Witness) -> Self {
+        Self {
+            witness: Some(witness),
+            ..self
+        }
     }
 
     /// How many messages can be on their way at once, most of them waiting for a connection.
@@ -158,6 +169,9 @@ impl Relay {
         let report = self.judge(outcome, &letter.to);
         if was_asked {
             self.note(&report);
+            if let Some(witness) = &self.witness {
+                witness(&self.name(), &report);
+            }
         }
         report
     }

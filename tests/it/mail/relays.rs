@@ -249,4 +249,12 @@ async fn a_node_whose_first_relay_is_down_sends_through_the_second() {
         (&rows[0]["outcome"], &rows[0]["attempts"]),
         (&"sent".into(), &1.into())
     );
+    let metrics = node.get("/metrics").await.ok();
+    let metrics = metrics.as_str().expect("text");
+    for (class, port) in [("transient_target", down), ("accepted", second.port)] {
+        let counted = format!(
+            r#"carillon_submissions_total{{channel="email",class="{class}",provider="127.0.0.1:{port}"}} 1"#
+        );
+        assert!(metrics.contains(&counted), "{counted}\n{metrics}");
+    }
 }

@@ -126,7 +126,7 @@ async fn an_alarm_reaches_a_telephone_through_kannel_and_its_delivery_is_recorde
     assert_eq!(row["channel"], "sms");
     let metrics = node.get("/metrics").await.ok();
     let metrics = metrics.as_str().unwrap();
-    let counted = r#"carillon_sms_submissions_total{class="accepted",provider="own"} 1"#;
+    let counted = r#"carillon_submissions_total{channel="sms",class="accepted",provider="own"} 1"#;
     assert!(metrics.contains(counted), "{metrics}");
     assert!(
         !node.home.output().contains("4930123456"),
