@@ -434,6 +434,25 @@ mod tests {
     }
 
     #[test]
+    fn a_key_in_the_address_of_a_provider_is_shown_to_nobody() {
+        let of = |url: &str| {
+            let provider =
+                "[channels.sms.providers.own]\nkind = \"http\"\nmethod = \"GET\"\nsuccess = [\"200\"]\n";
+            read_file(&format!("{provider}url = \"{url}\"\n"))
+        };
+        let bad = of("https://me:hush@sms.example.org/send?key=hush{{ to").unwrap_err();
+        assert!(bad.contains("channels.sms.providers.own.url"), "{bad}");
+        assert!(!bad.contains("hush"), "{bad}");
+        let good = of("https://sms.example.org/send?key=hush&to={{ to }}").unwrap();
+        let printed = good.print_redacted();
+        assert!(
+            printed.contains("https://sms.example.org/send?[redacted]"),
+            "{printed}"
+        );
+        assert!(!printed.contains("hush"), "{printed}");
+    }
+
+    #[test]
     fn text_messages_that_could_go_nowhere_are_refused() {
         let text = read_file("[channels.sms]\nenabled = true\n").unwrap_err();
         assert!(text.contains("channels.sms.route = ``"), "{text}");
