@@ -136,13 +136,8 @@ impl Feed {
         place.map_err(|_| Refusal::Full(self.most))
     }
 
-    /// Follows an owner after that number; from now on without one. The place is given back when it ends.
-    pub async fn follow(
-        self: &Arc<Self>,
-        owner: &OwnerId,
-        after: Option<u64>,
-        place: OwnedSemaphorePermit,
-    ) -> Result<Follower, Refusal> {
+    /// Follows an owner after that number; from now on without one. Whoever does has a place.
+    pub async fn follow(self: &Arc<Self>, owner: &OwnerId, after: Option<u64>) -> Result<Follower, Refusal> {
         // Before the store is asked: what is recorded from here on is in the ring or in what is read.
         let news = self.subscribe(owner);
         let last = self.store.last_changes(std::slice::from_ref(owner)).await;
@@ -165,7 +160,6 @@ impl Feed {
             news,
             is_behind: true,
             known: last,
-            _place: place,
         };
         match follower.catch_up().await {
             Ok(()) => Ok(follower),
@@ -258,7 +252,6 @@ pub struct Follower {
     is_behind: bool,
     /// A number that was given, so that what comes before it must be there.
     known: u64,
-    _place: OwnedSemaphorePermit,
 }
 
 impl fmt::Debug for Follower {

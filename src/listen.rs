@@ -2,7 +2,8 @@
 //! read the answers costs neither memory nor the files that sending needs.
 //!
 //! Over the bound a caller takes the place of the one that has been silent since it came for the longest, so that silent
-//! callers do not keep others out; where all have asked something, callers wait at the door.
+//! callers do not keep others out; where all have asked something, callers wait at the door. A place is held as long as the
+//! connection lives, also where it goes on as a WebSocket.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,8 +23,6 @@ use hyper::service::Service;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use hyper_util::rt::TokioTimer;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::server::graceful::Watcher;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncRead;
 use tokio::io::AsyncWrite;
@@ -79,7 +78,6 @@ impl fmt::Debug for Port {
 /// Answers until `soft`, then finishes the requests under way, but no longer than [`DRAIN`]; returns at once when `hard`
 /// comes.
 pub async fn serve(listener: TcpListener, port: Port, soft: CancellationToken, hard: CancellationToken) {
-    let under_way = GracefulShutdown::new();
     let mut door = Door::new(port.bounds.connections);
     let clock = Arc::clone(&port.clock);
     let accepting = async {
@@ -87,7 +85,7 @@ pub async fn serve(listener: TcpListener, port: Port, soft: CancellationToken, h
             match listener.accept().await {
                 Ok((stream, _)) => {
                     let caller = door.let_in().await;
-                    tokio::spawn(port.clone().answer(stream, caller, under_way.watcher()));
+                    tokio::spawn(port.clone().answer(stream, caller, soft.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be taken");
@@ -102,7 +100,7 @@ pub async fn serve(listener: TcpListener, port: Port, soft: CancellationToken, h
     }
     drop(listener);
     tokio::select! {
-        () = under_way.shutdown() => {}
+        () = door.left() => {}
         () = hard.cancelled() => {}
         () = clock.sleep(DRAIN) => {}
     }
@@ -169,6 +167,13 @@ impl Door {
         caller
     }
 
+    /// Waits until nobody is inside.
+    async fn left(&self) {
+        let all = u32::try_from(self.most).unwrap_or(u32::MAX);
+        // The door is never closed.
+        let _ = self.places.acquire_many(all).await;
+    }
+
     /// Has the caller leave that has been silent for the longest.
     fn show_out(&mut self) {
         while let Some(presence) = self.inside.pop_front() {
@@ -182,31 +187,32 @@ impl Door {
 
 impl Port {
     /// Answers the requests of one connection until it ends.
-    async fn answer(self, stream: TcpStream, caller: Caller, watcher: Watcher) {
+    async fn answer(self, stream: TcpStream, caller: Caller, soft: CancellationToken) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection keeps its delay");
         }
-        let gone = caller.presence.gone.clone();
+        let presence = Arc::clone(&caller.presence);
         tokio::select! {
-            () = gone.cancelled() => tracing::debug!("a silent caller made room for another"),
-            () = self.receive(stream, &caller.presence, watcher) => {}
+            () = presence.gone.cancelled() => tracing::debug!("a silent caller made room for another"),
+            () = self.receive(stream, caller, soft) => {}
         }
     }
 
-    async fn receive(self, stream: TcpStream, presence: &Arc<Presence>, watcher: Watcher) {
+    async fn receive(self, stream: TcpStream, caller: Caller, soft: CancellationToken) {
         let patience = self.bounds.patience;
-        let stream = Impatient::new(stream, patience, Arc::clone(&self.clock));
+        let presence = &Arc::clone(&caller.presence);
+        let stream = Impatient::new(stream, caller, patience, Arc::clone(&self.clock));
         let Some(tls) = &self.tls else {
-            return self.converse(stream, presence, watcher).await;
+            return self.converse(stream, presence, soft).await;
         };
         match tokio::time::timeout(patience, tls.accept(stream)).await {
-            Ok(Ok(stream)) => self.converse(stream, presence, watcher).await,
+            Ok(Ok(stream)) => self.converse(stream, presence, soft).await,
             Ok(Err(error)) => tracing::debug!(%error, "a caller was not let in"),
             Err(_) => tracing::debug!("a caller did not finish its handshake"),
         }
     }
 
-    async fn converse<S>(&self, stream: S, presence: &Arc<Presence>, watcher: Watcher)
+    async fn converse<S>(&self, stream: S, presence: &Arc<Presence>, soft: CancellationToken)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -214,8 +220,18 @@ impl Port {
             .timer(TokioTimer::new())
             // From the last answer to the end of the next head: it also bounds how long a connection is kept for nothing.
             .header_read_timeout(self.bounds.patience)
-            .serve_connection(TokioIo::new(stream), self.hearing(presence));
-        if let Err(error) = watcher.watch(answering).await {
+            .serve_connection(TokioIo::new(stream), self.hearing(presence))
+            .with_upgrades();
+        let mut answering = std::pin::pin!(answering);
+        let ended = tokio::select! {
+            ended = answering.as_mut() => ended,
+            () = soft.cancelled() => {
+                // The request under way is finished, and no other is taken.
+                answering.as_mut().graceful_shutdown();
+                answering.await
+            }
+        };
+        if let Err(error) = ended {
             tracing::debug!(%error, "a connection broke");
         }
     }

@@ -4,7 +4,7 @@ mod answer;
 mod asked;
 mod bounds;
 mod counting;
-mod feed;
+pub(super) mod feed;
 mod reading;
 mod times;
 

@@ -28,11 +28,13 @@ mod preferences;
 mod probes;
 mod problem;
 mod reports;
+mod ws;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
@@ -183,16 +185,21 @@ pub fn router(api: Api, config: &Config, feed: Arc<Feed>) -> Router {
         let guard = guard.clone();
         middleware::from_fn_with_state(auth::Gate { guard, needs }, auth::check)
     };
+    let owned = owned_routes()
+        .layer(behind(Needs::ByMethod))
+        .merge(reporting_routes());
+    // Calls over a WebSocket are answered by the same routes, which look at each as if it came by itself.
+    let calls = Extension(ws::Routes(owned.clone().with_state(shared.clone())));
+    let asking = asking_routes().layer(calls);
     Router::new()
         .route("/livez", get(probes::live))
         .route("/readyz", get(probes::ready))
         .route("/metrics", get(probes::metrics))
         .route("/openapi.json", get(document::document))
         .route("/docs", get(document::docs))
-        .merge(owned_routes().layer(behind(Needs::ByMethod)))
-        .merge(asking_routes().layer(behind(Needs::Always(Scope::Read))))
+        .merge(owned)
+        .merge(asking.layer(behind(Needs::Always(Scope::Read))))
         .merge(admin_routes().layer(behind(Needs::Always(Scope::Admin))))
-        .merge(reporting_routes())
         .fallback(problem::unknown_path)
         .method_not_allowed_fallback(problem::wrong_method)
         // Bodies are bounded by `body`, which answers with a problem.
@@ -231,9 +238,11 @@ fn owned_routes() -> Router<Shared> {
         .route("/v1/alarms/{id}/{verb}", post(alarms::act))
 }
 
-/// What is asked by POST and changes nothing.
+/// What changes nothing by itself: what is asked by POST, and conversations, each call of which is looked at for itself.
 fn asking_routes() -> Router<Shared> {
-    Router::new().route("/v1/parse-time", post(alarms::parse_time))
+    Router::new()
+        .route("/v1/parse-time", post(alarms::parse_time))
+        .route("/v1/ws", get(ws::open))
 }
 
 /// Owners themselves, what sources send, and this service.

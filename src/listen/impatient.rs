@@ -14,11 +14,14 @@ use tokio::io::AsyncRead;
 use tokio::io::AsyncWrite;
 use tokio::io::ReadBuf;
 
+use super::Caller;
 use crate::clock::Clock;
 
 /// A stream whose other side must read.
 pub(super) struct Impatient<S> {
     stream: S,
+    /// The other side, which is inside as long as this lives.
+    _caller: Caller,
     patience: Duration,
     clock: Arc<dyn Clock>,
     /// Runs while a write waits.
@@ -26,9 +29,10 @@ pub(super) struct Impatient<S> {
 }
 
 impl<S> Impatient<S> {
-    pub(super) fn new(stream: S, patience: Duration, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(stream: S, caller: Caller, patience: Duration, clock: Arc<dyn Clock>) -> Self {
         Self {
             stream,
+            _caller: caller,
             patience,
             clock,
             waiting: None,

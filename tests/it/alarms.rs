@@ -5,6 +5,7 @@ mod command;
 mod firing;
 mod life;
 mod live;
+mod talk;
 
 use reqwest::Method;
 use reqwest::StatusCode;

@@ -13,6 +13,7 @@ mod pages;
 mod people;
 mod reading;
 mod reports;
+mod talk;
 
 use std::sync::Arc;
 

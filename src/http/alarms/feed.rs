@@ -19,6 +19,7 @@ use chrono::DateTime;
 use chrono::Utc;
 use serde::Deserialize;
 use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::feed::Follower;
 use crate::feed::Refusal;
@@ -102,6 +103,7 @@ struct Listener {
     waits: bool,
     /// What is told first.
     greeting: Option<String>,
+    _place: OwnedSemaphorePermit,
 }
 
 /// `GET /v1/alarms/feed?owner=&after=&wait=`: what happens after that number, or after the header `Last-Event-ID`, which a
@@ -116,7 +118,7 @@ pub(in crate::http) async fn feed(
     let after = after(asked.after.as_deref(), &parts.headers)?;
     let waits = waits(asked.wait.as_deref())?;
     let place = shared.feed.place().map_err(refused)?;
-    let follower = follow(&shared, &caller, asked.owner, after, place).await?;
+    let follower = follow(&shared, &caller, asked.owner, after).await?;
     let listener = Listener {
         greeting: Some(format!("retry: {RETRY}\nid: {}\n\n", follower.seen())),
         admitted: shared.clock.elapsed(),
@@ -124,6 +126,7 @@ pub(in crate::http) async fn feed(
         shared,
         follower,
         parts,
+        _place: place,
     };
     let told = futures_util::stream::unfold(listener, Listener::tell);
     let headers = [
@@ -146,10 +149,9 @@ pub(in crate::http) async fn follow(
     caller: &Caller,
     owner: Option<String>,
     after: Option<u64>,
-    place: tokio::sync::OwnedSemaphorePermit,
 ) -> Result<Follower, Problem> {
     let owner = owner_of(shared, caller.owner(owner)?).await?;
-    let follower = shared.feed.follow(&owner.id, after, place).await;
+    let follower = shared.feed.follow(&owner.id, after).await;
     follower.map_err(refused)
 }
 

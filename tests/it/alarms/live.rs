@@ -164,7 +164,7 @@ async fn statistics_say_which_part_fails_and_of_what(program: Program) {
     );
 }
 
-async fn followers(node: &Node) -> Option<u32> {
+pub async fn followers(node: &Node) -> Option<u32> {
     let metrics = node.get("/metrics").await.ok();
     let (_, count) = metrics.as_str()?.split_once("\ncarillon_feed_followers ")?;
     count.lines().next()?.parse().ok()

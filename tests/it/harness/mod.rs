@@ -19,6 +19,7 @@ pub mod postfix;
 pub mod postgres;
 pub mod sink;
 pub mod smtp_sink;
+pub mod talker;
 
 use std::net::Ipv4Addr;
 use std::net::TcpListener;

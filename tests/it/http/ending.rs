@@ -20,7 +20,7 @@ use crate::harness::eventually;
 const HEAD: &[u8] = b"PUT /v1/owners/anna HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
                       content-length: 2\r\nexpect: 100-continue\r\n\r\n";
 
-const LIMITS: Limits = Limits {
+pub const LIMITS: Limits = Limits {
     event_bytes: 1 << 20,
     body_bytes: 1 << 20,
     read_timeout: Duration::from_millis(200),
@@ -30,16 +30,20 @@ const LIMITS: Limits = Limits {
 const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
 
 /// A server on a port of its own.
-struct Serving {
-    address: SocketAddr,
-    shutdown: Shutdown,
-    answering: JoinHandle<()>,
-    _edge: Edge,
+pub struct Serving {
+    pub address: SocketAddr,
+    pub shutdown: Shutdown,
+    pub answering: JoinHandle<()>,
+    pub edge: Edge,
 }
 
 impl Serving {
     async fn with(limits: Limits) -> Self {
-        let edge = Edge::open().await;
+        Self::before(Edge::open().await, limits).await
+    }
+
+    /// A server before that API.
+    pub async fn before(edge: Edge, limits: Limits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::new();
@@ -49,7 +53,7 @@ impl Serving {
             address,
             shutdown,
             answering: tokio::spawn(answering),
-            _edge: edge,
+            edge,
         }
     }
 
@@ -66,7 +70,7 @@ impl Serving {
         answer
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
         self.shutdown.stop();
         self.answering.await.unwrap();
     }
@@ -91,6 +95,24 @@ async fn a_request_under_way_is_finished_before_the_end() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
+    scene.answering.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_was_kept_for_another_request_is_closed_at_the_end() {
+    let patient = Limits {
+        read_timeout: Duration::from_hours(1),
+        ..LIMITS
+    };
+    let scene = Serving::with(patient).await;
+    let mut kept = scene.connect().await;
+    kept.write_all(b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        .await
+        .unwrap();
+    kept.read_exact(&mut [0; 15]).await.unwrap();
+    scene.shutdown.drain();
+    let mut rest = Vec::new();
+    kept.read_to_end(&mut rest).await.unwrap();
     scene.answering.await.unwrap();
 }
 

@@ -22,25 +22,38 @@ async fn next(told: &mut BodyDataStream) -> Option<String> {
     Some(String::from_utf8(part.to_vec()).expect("text"))
 }
 
+impl Edge {
+    /// What a caller presents who may do so much with what is Anna's.
+    pub async fn token_of_anna(&self, scope: Scope) -> String {
+        let token = access::fresh().expect("random numbers");
+        let new = NewToken {
+            hash: access::hash(token.expose_secret()).expect("it is one"),
+            name: scope.to_string(),
+            scope,
+            owner: Some(OwnerId("anna".into())),
+            lasts: None,
+        };
+        let issued = self.hand.store().issue_token(&new).await;
+        issued.expect("it is made");
+        format!("Bearer {}", token.expose_secret())
+    }
+
+    /// Takes that token back.
+    pub async fn revoke(&self, scope: Scope) {
+        let revoked = self.hand.store().revoke_token(&scope.to_string()).await;
+        assert!(revoked.expect("an answer"));
+    }
+}
+
 #[tokio::test]
 async fn whoever_loses_their_token_is_told_nothing_more() {
     let edge = Edge::with_anna().await;
-    let token = access::fresh().expect("random numbers");
-    let new = NewToken {
-        hash: access::hash(token.expose_secret()).expect("it is one"),
-        name: "follower".into(),
-        scope: Scope::Read,
-        owner: Some(OwnerId("anna".into())),
-        lasts: None,
-    };
-    let issued = edge.hand.store().issue_token(&new).await;
-    issued.expect("it is made");
+    let token = edge.token_of_anna(Scope::Read).await;
     let alarm = json!({ "owner": "anna", "delay": "1h", "channel": "email", "label": "Tea" });
     let request = local("POST", "/v1/alarms").header("content-type", "application/json");
     let created = edge.send(request.body(alarm.to_string().into()).unwrap()).await;
     assert_eq!(created.status, 201, "{}", created.text);
-    let asks = local("GET", "/v1/alarms/feed?after=0")
-        .header("authorization", format!("Bearer {}", token.expose_secret()));
+    let asks = local("GET", "/v1/alarms/feed?after=0").header("authorization", &token);
     let answer = edge
         .router
         .clone()
@@ -57,13 +70,7 @@ async fn whoever_loses_their_token_is_told_nothing_more() {
     let (heartbeat, ()) = tokio::join!(next(&mut told), async { advance() });
     assert_eq!(heartbeat.as_deref(), Some(":\n\n"));
 
-    assert!(
-        edge.hand
-            .store()
-            .revoke_token("follower")
-            .await
-            .expect("an answer")
-    );
+    edge.revoke(Scope::Read).await;
 
     let (end, ()) = tokio::join!(next(&mut told), async { advance() });
     assert_eq!(end, None);

@@ -28,8 +28,7 @@ fn feed(stage: &Stage, most: usize) -> Arc<Feed> {
 }
 
 async fn follow(feed: &Arc<Feed>, after: Option<u64>) -> Follower {
-    let place = feed.place().expect("there is room");
-    feed.follow(&ada(), after, place).await.expect("it may")
+    feed.follow(&ada(), after).await.expect("it may")
 }
 
 /// Something happens so often.
@@ -87,7 +86,12 @@ async fn who_comes_back_for_what_is_gone_or_never_was_is_told_so() {
     happen(&stage, 3).await;
     let feed = feed(&stage, 1);
     let mut behind = follow(&feed, Some(0)).await;
-    drop(feed.place().expect_err("it has the only place"));
+    let place = feed.place().expect("there is room");
+    assert!(
+        matches!(feed.place(), Err(Refusal::Full(1))),
+        "it is the only one"
+    );
+    drop(place);
     take(&mut behind, 4).await;
     let retention = Retention {
         history_before: minute(5),
@@ -102,8 +106,7 @@ async fn who_comes_back_for_what_is_gone_or_never_was_is_told_so() {
     assert!(matches!(behind.next().await, Err(End::Gone)));
     drop(behind);
     for (after, is_good) in [(0, false), (298, false), (299, true), (304, true), (305, false)] {
-        let place = feed.place().expect("there is room");
-        match feed.follow(&ada(), Some(after), place).await {
+        match feed.follow(&ada(), Some(after)).await {
             Ok(follower) => assert!(is_good && follower.seen() == after, "{after}"),
             Err(Refusal::Gone(last)) => assert!(!is_good && last == 304, "{after}: {last}"),
             Err(other) => panic!("{after}: {other:?}"),
