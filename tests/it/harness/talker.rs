@@ -53,15 +53,19 @@ impl Talker {
 
     /// The next message; the code with which it is closed where that comes, 0 where it just ends.
     pub async fn next(&mut self) -> Result<Value, u16> {
-        loop {
-            let message = tokio::time::timeout(PATIENCE, self.0.next()).await;
-            match message.expect("something is said in time") {
-                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).expect("JSON")),
-                Some(Ok(Message::Close(frame))) => return Err(frame.map_or(0, |frame| frame.code.into())),
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Err(0),
+        let said = async {
+            loop {
+                match self.0.next().await {
+                    Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).expect("JSON")),
+                    Some(Ok(Message::Close(frame))) => return Err(frame.map_or(0, |frame| frame.code.into())),
+                    // Pings are no sign that it comes.
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return Err(0),
+                }
             }
-        }
+        };
+        let said = tokio::time::timeout(PATIENCE, said).await;
+        said.expect("something is said in time")
     }
 
     /// Calls, and waits for the answer, which must be what is said next.
