@@ -40,7 +40,8 @@ const SAID: [HeaderName; 5] = [
 pub(super) struct Call {
     /// What its answer is known by.
     id: Value,
-    call: String,
+    #[serde(rename = "call")]
+    name: String,
     #[serde(default)]
     params: Map<String, Value>,
 }
@@ -67,7 +68,7 @@ impl Call {
     }
 
     pub(super) fn is_subscription(&self) -> bool {
-        self.call == "subscribe"
+        self.name == "subscribe"
     }
 
     /// Whose alarms are followed, and after which number.
@@ -134,13 +135,13 @@ impl Call {
     /// The request that it stands for.
     fn request(&self, headers: &HeaderMap) -> Result<Request<Body>, Problem> {
         let alarm = |id: &str| format!("/v1/alarms/{id}");
-        let (method, path, in_path) = match self.call.as_str() {
+        let (method, path, in_path) = match self.name.as_str() {
             "list" => (Method::GET, "/v1/alarms".to_owned(), false),
-            "count" | "history" | "stats" | "failed" => (Method::GET, alarm(&self.call), false),
+            "count" | "history" | "stats" | "failed" => (Method::GET, alarm(&self.name), false),
             "get" => (Method::GET, alarm(&self.id_in_path()?), true),
             "cancel" => (Method::DELETE, alarm(&self.id_in_path()?), true),
             "complete" | "fail" => {
-                let path = format!("/v1/deliveries/{}/{}", self.id_in_path()?, self.call);
+                let path = format!("/v1/deliveries/{}/{}", self.id_in_path()?, self.name);
                 (Method::POST, path, true)
             }
             other => {
@@ -180,7 +181,7 @@ impl Call {
     /// The name of what it is about, as a part of a path.
     fn id_in_path(&self) -> Result<String, Problem> {
         let missing =
-            || Problem::bad_request(format!("`id` is missing in params: {} says of what", self.call));
+            || Problem::bad_request(format!("`id` is missing in params: {} says of what", self.name));
         let id = self.text("id")?.ok_or_else(missing)?;
         // Nothing else is one, and what is not may be another path.
         if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {

@@ -35,7 +35,7 @@ impl Serving {
     /// A conversation of a caller who presents that.
     async fn talk(&self, token: &str) -> Talker {
         let talker = Talker::with(self.address.port(), &[("authorization", token)]).await;
-        talker.ok().expect("it is let in")
+        talker.expect("it is let in")
     }
 }
 
