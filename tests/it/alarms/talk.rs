@@ -1,5 +1,9 @@
 //! Calls and what happens to alarms over a WebSocket.
 
+use std::time::Duration;
+
+use carillon::clock::Clock;
+use carillon::clock::SystemClock;
 use rustix::process::Signal;
 use serde_json::Value;
 use serde_json::json;
@@ -247,6 +251,31 @@ async fn a_node_that_stops_answers_what_it_was_asked_and_says_so() {
     drop((idle, talker));
     let node = std::rc::Rc::get_mut(&mut program.node).expect("it is ours alone");
     assert!(node.ended().await.success());
+}
+
+#[tokio::test]
+async fn whoever_does_not_read_does_not_keep_a_node_from_stopping() {
+    let mut program = Program::new(std::rc::Rc::new(start(Home::new()).await), "anna").await;
+    let payload = json!({ "much": "x".repeat(200_000) });
+    program
+        .create(json!({ "delay": "2h", "channel": "email", "label": "Tea", "payload": payload }))
+        .await;
+    let mut talker = Talker::open(program.port()).await;
+    // More than its connection holds.
+    for id in 0..50 {
+        let list = json!({ "id": id, "call": "list", "params": { "owner": "anna" } });
+        talker.say(list.to_string()).await;
+    }
+    let first = talker.next().await.expect("it is answered");
+    assert!(first.to_string().len() > 200_000, "{first}");
+    let asked = SystemClock.elapsed();
+
+    program.node.signal(Signal::TERM);
+
+    let node = std::rc::Rc::get_mut(&mut program.node).expect("it is ours alone");
+    assert!(node.ended().await.success());
+    let took = SystemClock.elapsed().saturating_sub(asked);
+    assert!(took < Duration::from_secs(15), "{took:?}");
 }
 
 #[tokio::test]
