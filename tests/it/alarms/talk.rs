@@ -268,6 +268,10 @@ async fn whoever_does_not_read_does_not_keep_a_node_from_stopping() {
     }
     let first = talker.next().await.expect("it is answered");
     assert!(first.to_string().len() > 200_000, "{first}");
+    // Once as much was answered to another, it waits for us.
+    for _ in 0..50 {
+        program.get("/v1/alarms").await;
+    }
     let asked = SystemClock.elapsed();
 
     program.node.signal(Signal::TERM);

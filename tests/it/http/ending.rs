@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::Edge;
+use crate::harness::PATIENCE;
 use crate::harness::eventually;
 
 const HEAD: &[u8] = b"PUT /v1/owners/anna HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
@@ -112,7 +113,8 @@ async fn a_connection_that_was_kept_for_another_request_is_closed_at_the_end() {
     kept.read_exact(&mut [0; 15]).await.unwrap();
     scene.shutdown.drain();
     let mut rest = Vec::new();
-    kept.read_to_end(&mut rest).await.unwrap();
+    let closed = tokio::time::timeout(PATIENCE, kept.read_to_end(&mut rest)).await;
+    closed.expect("it is closed").unwrap();
     scene.answering.await.unwrap();
 }
 
