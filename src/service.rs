@@ -1,6 +1,7 @@
 //! The wiring: from settings to a running service, and back to nothing. Read it top to bottom.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -9,10 +10,13 @@ use tokio::net::TcpListener;
 
 use crate::arbiter::Arbiter;
 use crate::calendar::zone;
+use crate::change::ChangeHandler;
 use crate::channel::Channel;
 use crate::channel::Report;
 use crate::channel::Witness;
 use crate::channel::email::EmailChannel;
+use crate::channel::handler::HandlerChannel;
+use crate::channel::handler::Handlers;
 use crate::channel::outbox::OutboxChannel;
 use crate::channel::sms::SmsChannel;
 use crate::channel::webhook;
@@ -56,77 +60,144 @@ use crate::trigger::ChannelKind;
 /// Reads the configuration again.
 pub type Loader = Arc<dyn Fn() -> Result<Settings, Complaints> + Send + Sync>;
 
+/// What a program that a node is a part of gives it.
+#[derive(Debug, Default)]
+pub struct Own {
+    /// Its handlers.
+    pub handlers: Handlers,
+    /// Its store, in place of the one that the settings name. A node on it is alone, whoever else may use it.
+    pub store: Option<Arc<dyn Store>>,
+}
+
+/// A node that delivers, without the ways in.
+pub struct Started {
+    /// Where everything is remembered.
+    pub store: Arc<dyn Store>,
+    /// Takes changes.
+    pub changes: ChangeHandler,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
+    renderer: Arc<Renderer>,
+    tokens: Tokens,
+    ready: Readiness,
+    seat: Seat,
+    live: Live,
+    detail: Arc<dyn Fn() -> Detail + Send + Sync>,
+    running: Running,
+}
+
+impl fmt::Debug for Started {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Started").finish_non_exhaustive()
+    }
+}
+
 /// Runs the service until it is asked to stop.
 pub fn serve(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Result<()> {
-    zone::self_check().map_err(anyhow::Error::msg)?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(run(settings, loader, levels))
 }
 
 async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Result<()> {
     let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
-    let (clock, database_clock) = clocks(&settings);
+    let listener = listen(settings.http.listen).await?;
+    let started = start(&settings, Own::default(), &shutdown).await?;
+
+    let (http, webhooks) = (settings.http.clone(), settings.webhook.targets());
+    let receipts = settings.sms.readers();
+    tell_where_to_look(&settings);
+    let reloaded = Reloaded {
+        live: started.live,
+        levels,
+        metrics: Arc::clone(&started.metrics),
+    };
+    let reload = reloading(settings, loader, reloaded);
+    follow_hangups(Arc::clone(&reload))?;
+    let api = Api {
+        tokens: started.tokens,
+        receipts,
+        store: Arc::clone(&started.store),
+        changes: started.changes,
+        clock: started.clock,
+        metrics: started.metrics,
+        ready: started.ready.clone(),
+        reload,
+        seat: started.seat.clone(),
+        pages: started.renderer,
+        detail: started.detail,
+        webhooks,
+    };
+    let serving = serve_api(listener, api, &http, &shutdown);
+
+    shutdown.soft.cancelled().await;
+    started.ready.drain();
+    leave(&started.seat, started.running, &shutdown).await;
+    serving.await.context("the watch over the API died")?;
+    // On SQLite this writes the log back into the file, which is then whole by itself.
+    started.store.close().await;
+    verdict(&shutdown)
+}
+
+/// Starts what plans and delivers.
+pub async fn start(settings: &Settings, own: Own, shutdown: &Shutdown) -> anyhow::Result<Started> {
+    zone::self_check().map_err(anyhow::Error::msg)?;
+    let (clock, database_clock) = clocks(settings, own.store.is_some());
     let metrics = Arc::new(Metrics::new());
     metrics.config_applied(settings.hash());
 
-    let renderer = renderer(&settings)?;
-    let listener = listen(settings.http.listen).await?;
+    let renderer = renderer(settings)?;
     let seat = Seat::default();
-    let store = open(&settings, &clock, &seat).await?;
+    let store = match own.store {
+        Some(store) => store,
+        None => open(settings, &clock, &seat).await?,
+    };
 
-    let (tokens, receipts) = (tokens(store.as_ref()).await?, settings.sms.readers());
-    let renderer = Arc::new(renderer.with_answers(answers(&settings, &tokens)));
-    let live = Live::new(&settings);
+    let tokens = tokens(store.as_ref()).await?;
+    let renderer = Arc::new(renderer.with_answers(answers(settings, &tokens)));
+    let live = Live::new(settings);
     let ready = Readiness::new();
+    let mut channels = channels(settings, &tokens, &clock, &metrics)?;
+    let handlers = HandlerChannel::new(own.handlers, Arc::clone(&clock));
+    channels.insert(ChannelKind::Handler, Arc::new(handlers));
     let parts = Parts {
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
         database_clock,
-        channels: channels(&settings, &tokens, &clock, &metrics)?,
+        channels,
         renderer: Arc::clone(&renderer),
         metrics: Arc::clone(&metrics),
         ready: ready.clone(),
         delivers: settings.worker.enabled,
         seat: seat.clone(),
     };
-    let node = Node::assemble(parts, &name(&settings, &seat), &live).await?;
-    watch_cluster(&seat, &shutdown);
-    let (changes, detail) = (node.changes.clone(), detail(&node));
-    let running = node.run(settings.worker.initial_delay, &shutdown);
-
-    let (http, webhooks) = (settings.http.clone(), settings.webhook.targets());
-    tell_where_to_look(&settings);
-    let reloaded = Reloaded {
-        live,
-        levels,
-        metrics: Arc::clone(&metrics),
-    };
-    let reload = reloading(settings, loader, reloaded);
-    follow_hangups(Arc::clone(&reload))?;
-    let remembering = Arc::clone(&store);
-    let api = Api {
-        tokens,
-        receipts,
+    let node = Node::assemble(parts, &name(settings, &seat), &live).await?;
+    watch_cluster(&seat, shutdown);
+    Ok(Started {
+        changes: node.changes.clone(),
+        detail: detail(&node),
+        running: node.run(settings.worker.initial_delay, shutdown),
         store,
-        changes,
         clock,
         metrics,
-        ready: ready.clone(),
-        reload,
-        seat: seat.clone(),
-        pages: renderer,
-        detail,
-        webhooks,
-    };
-    let serving = serve_api(listener, api, &http, &shutdown);
+        renderer,
+        tokens,
+        ready,
+        seat,
+        live,
+    })
+}
 
-    shutdown.soft.cancelled().await;
-    ready.drain();
-    leave(&seat, running, &shutdown).await;
-    serving.await.context("the watch over the API died")?;
-    // On SQLite this writes the log back into the file, which is then whole by itself.
-    remembering.close().await;
-    verdict(&shutdown)
+impl Started {
+    /// Finishes what is under way once `shutdown` asks for it, and lets go of the store. The error says what broke, if that
+    /// is why.
+    pub async fn stop(self, shutdown: &Shutdown) -> anyhow::Result<()> {
+        shutdown.drain();
+        self.ready.drain();
+        leave(&self.seat, self.running, shutdown).await;
+        self.store.close().await;
+        verdict(shutdown)
+    }
 }
 
 fn tell_where_to_look(settings: &Settings) {
@@ -159,8 +230,8 @@ async fn leave(seat: &Seat, running: Running, shutdown: &Shutdown) {
 }
 
 /// This node's clock; and where the store is a database with a clock of its own, that one, for both uses.
-fn clocks(settings: &Settings) -> (Arc<dyn Clock>, Option<Arc<DatabaseClock>>) {
-    if !settings.store.is_postgres() {
+fn clocks(settings: &Settings, is_own: bool) -> (Arc<dyn Clock>, Option<Arc<DatabaseClock>>) {
+    if is_own || !settings.store.is_postgres() {
         return (Arc::new(SystemClock), None);
     }
     let clock = Arc::new(DatabaseClock::over(Arc::new(SystemClock)));

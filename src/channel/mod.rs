@@ -3,6 +3,7 @@
 
 pub mod breaker;
 pub mod email;
+pub mod handler;
 pub mod http;
 pub mod outbox;
 pub mod receipt;
@@ -14,6 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::channel::breaker::Openness;
+
+/// Bytes of a payload that a target asks to be given back, and that are kept.
+pub const PAYLOAD: usize = 16 * 1024;
 
 /// What is to be sent, rendered for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]

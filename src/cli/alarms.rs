@@ -129,12 +129,12 @@ struct Add {
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
 
-    /// Through what: email, sms or webhook
+    /// Through what: email, sms, webhook or handler
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
 
-    /// What is called, in place of the owner's webhook
-    #[arg(long, value_name = "URL")]
+    /// What is called: the URL of a webhook in place of the owner's own, or the name of a handler
+    #[arg(long, value_name = "TARGET")]
     target: Option<String>,
 
     /// What it is called

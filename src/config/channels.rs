@@ -41,14 +41,7 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
             &key("on_doubt"),
             &[("retry", OnDoubt::Retry), ("fail", OnDoubt::Fail)],
         ),
-        content: reader.choice(
-            &key("content"),
-            &[
-                ("full", Detail::Full),
-                ("title", Detail::Title),
-                ("none", Detail::None),
-            ],
-        ),
+        content: content(reader, kind),
         throughput: reader.rate(&key("throughput"), MOST_A_SECOND),
         domain_throughput: (kind == ChannelKind::Email)
             .then(|| reader.rate(&key("domain_throughput"), MOST_A_SECOND))
@@ -59,6 +52,21 @@ fn channel(reader: &mut Reader, kind: ChannelKind, send_within: Duration) -> Cha
             ..limit
         }),
     }
+}
+
+/// How much of an event is told; handlers know no events.
+fn content(reader: &mut Reader, kind: ChannelKind) -> Detail {
+    if kind == ChannelKind::Handler {
+        return Detail::Full;
+    }
+    reader.choice(
+        &format!("channels.{kind}.content"),
+        &[
+            ("full", Detail::Full),
+            ("title", Detail::Title),
+            ("none", Detail::None),
+        ],
+    )
 }
 
 /// How many messages one owner gets. All keys are read and checked even where there is no limit.

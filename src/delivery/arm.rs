@@ -55,6 +55,7 @@ pub struct Armed {
     email: Lane,
     sms: Lane,
     webhook: Lane,
+    handler: Lane,
 }
 
 #[derive(Debug, Default)]
@@ -177,6 +178,7 @@ impl Armed {
             ChannelKind::Email => &self.email,
             ChannelKind::Sms => &self.sms,
             ChannelKind::Webhook => &self.webhook,
+            ChannelKind::Handler => &self.handler,
         }
     }
 }

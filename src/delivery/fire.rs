@@ -345,6 +345,7 @@ pub fn address(candidate: &Candidate) -> Option<String> {
         (Recipient::Address(address), _) => Some(address.clone()),
         (Recipient::Owner, ChannelKind::Email) => owner.email.clone(),
         (Recipient::Owner, ChannelKind::Sms) => owner.phone.clone(),
+        (Recipient::Owner, ChannelKind::Handler) => own_target(candidate).map(str::to_owned),
         (Recipient::Owner, ChannelKind::Webhook) => {
             let own = own_target(candidate).map(str::to_owned);
             own.or_else(|| owner.webhook.as_ref().map(|webhook| webhook.url.clone()))

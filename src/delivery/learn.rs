@@ -19,7 +19,7 @@ pub async fn from(shared: &Shared, kind: ChannelKind, candidate: &Candidate, rep
     match kind {
         ChannelKind::Email => of_address(shared, candidate, report).await,
         ChannelKind::Webhook => of_webhook(shared, candidate, report).await,
-        ChannelKind::Sms => {}
+        ChannelKind::Sms | ChannelKind::Handler => {}
     }
 }
 

@@ -19,6 +19,7 @@ use crate::store::AttemptEnd;
 use crate::store::Candidate;
 use crate::store::Standalone;
 use crate::trigger::ChannelKind;
+use crate::trigger::outcome::Outcome;
 use crate::trigger::retry::Policy;
 
 /// The longest pause between attempts that an alarm of its own backoff comes to.
@@ -43,6 +44,8 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     conversation_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
 }
 
@@ -55,7 +58,7 @@ pub fn message(
 ) -> Message {
     let id = candidate.trigger.id.to_string();
     let content = match alarm.channel {
-        ChannelKind::Webhook => Content::Json(document(candidate, alarm, &id, now)),
+        ChannelKind::Webhook | ChannelKind::Handler => Content::Json(document(candidate, alarm, &id, now)),
         ChannelKind::Sms => Content::Text(fitting(&in_short(alarm))),
         ChannelKind::Email => letter(alarm, late),
     };
@@ -86,6 +89,7 @@ fn document(candidate: &Candidate, alarm: &Standalone, id: &str, now: DateTime<U
         label: &alarm.terms.label,
         wake_message: &alarm.terms.wake_message,
         conversation_id: alarm.terms.conversation_id.as_deref(),
+        idempotency_key: alarm.key.as_deref(),
         // What was stored was read as JSON before.
         payload: payload.and_then(|payload| serde_json::from_str(payload).ok()),
     };
@@ -185,13 +189,21 @@ pub fn report_for(candidate: &Candidate, report: Report) -> Report {
     }
 }
 
-/// What is told of a firing of a stand-alone alarm that is tried again.
+/// What is told of a firing of a stand-alone alarm that is tried again; and a handler that has it has done it.
 pub fn end_for(candidate: &Candidate, config: &ChannelConfig, mut end: AttemptEnd) -> AttemptEnd {
     if let AttemptEnd::Retry { error, .. } = &mut end
         && candidate.standalone.is_some()
     {
         let (attempt, most) = (candidate.trigger.attempts + 1, config.retry.attempts);
         *error = format!("RETRY: {error} (attempt {attempt}/{most})");
+    }
+    if let AttemptEnd::Done {
+        outcome: outcome @ Outcome::Sent,
+        ..
+    } = &mut end
+        && candidate.trigger.wish.channel == ChannelKind::Handler
+    {
+        *outcome = Outcome::Completed;
     }
     end
 }

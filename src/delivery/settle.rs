@@ -26,6 +26,9 @@ use crate::trigger::retry::Next;
 /// Characters of an error or reply that are kept.
 const DETAIL: usize = 500;
 
+/// Why a target is not given again what it asks for.
+const NO_MORE: &str = "the target asked for it once more than there are attempts or time";
+
 /// What a report means for its trigger. Pure.
 pub fn decide(
     report: Report,
@@ -90,18 +93,23 @@ fn asked_again(
     (after, payload): (Duration, Option<String>),
     now: DateTime<Utc>,
 ) -> AttemptEnd {
+    let is_handler = trigger.wish.channel == ChannelKind::Handler;
     match within(trigger, after, now) {
         Some(due_at) if trigger.attempts + 1 < config.retry.attempts => AttemptEnd::Retry {
             due_at: due_at + TimeDelta::milliseconds(config.time_shift_ms),
             counts: true,
             doubtful: false,
             error: "the target asked to be given it again".to_owned(),
-            payload,
+            // A handler that says nothing of its message goes on with the one that it has.
+            payload: payload.or_else(|| trigger.payload.clone().filter(|_| is_handler)),
         },
+        // A handler that asks to be called again has not done it, and says so.
+        Some(_) if is_handler => over(Outcome::Failed, Reason::Exhausted, NO_MORE),
+        None if is_handler => over(Outcome::Expired, Reason::Late, NO_MORE),
         _ => AttemptEnd::Done {
             outcome: Outcome::Sent,
             reason: Reason::None,
-            detail: "the target asked for it once more than there are attempts or time".to_owned(),
+            detail: NO_MORE.to_owned(),
             handed_over_at: Some(now),
             reference: None,
             await_until: None,

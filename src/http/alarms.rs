@@ -48,6 +48,7 @@ use crate::trigger::AlarmId;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
 
+pub use self::bounds::allow;
 pub(super) use self::counting::count;
 pub(super) use self::counting::stats;
 pub(super) use self::feed::feed;

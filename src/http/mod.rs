@@ -46,7 +46,9 @@ use secrecy::SecretString;
 use tokio::net::TcpListener;
 
 use self::auth::Needs;
+pub use alarms::allow;
 pub use page::where_to_look;
+pub use reports::note;
 
 use crate::change::ChangeHandler;
 use crate::channel::receipt;

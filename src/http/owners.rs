@@ -264,6 +264,7 @@ fn leads_nowhere(channel: ChannelKind) -> Result<(), String> {
         ChannelKind::Email => "name the address",
         ChannelKind::Sms => "name the number",
         ChannelKind::Webhook => "name the `url` that is to be called",
+        ChannelKind::Handler => "use another channel",
     };
     Err(format!("a route leads here: {cure}"))
 }

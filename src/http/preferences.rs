@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::id;
 use super::problem::Flaw;
 use crate::calendar::address;
+use crate::trigger::ChannelKind;
 use crate::trigger::defaults;
 use crate::trigger::defaults::DefaultAlarm;
 use crate::trigger::defaults::Defaults;
@@ -140,7 +141,7 @@ impl Wanted {
 impl RouteBody {
     fn read(&self, index: usize, flaws: &mut Flaws) -> Option<Route> {
         let action = flaws.check(format!("/routes/{index}/action"), self.action.parse());
-        let channel = flaws.check(format!("/routes/{index}/channel"), self.channel.parse());
+        let channel = flaws.check(format!("/routes/{index}/channel"), routed(&self.channel));
         Some(Route {
             action: action?,
             channel: channel?,
@@ -152,6 +153,17 @@ impl RouteBody {
             action: route.action.to_string(),
             channel: route.channel.to_string(),
         }
+    }
+}
+
+/// Handlers know no events.
+fn routed(name: &str) -> Result<ChannelKind, String> {
+    match name.parse::<ChannelKind>() {
+        Ok(ChannelKind::Handler) => {
+            Err("a handler takes alarms of programs alone: use email, sms or webhook".to_owned())
+        }
+        Ok(channel) => Ok(channel),
+        Err(_) => Err(format!("unknown channel `{name}`: use email, sms or webhook")),
     }
 }
 

@@ -21,9 +21,12 @@ use super::problem::At;
 use super::problem::Problem;
 use crate::channel::receipt::Slip;
 use crate::channel::receipt::Status;
+use crate::metrics::Metrics;
 use crate::store::Delivery;
 use crate::store::Noted;
 use crate::store::Notice;
+use crate::store::Store;
+use crate::store::StoreError;
 use crate::store::token::Scope;
 use crate::token::Purpose;
 use crate::trigger::TriggerId;
@@ -140,8 +143,12 @@ pub(super) async fn receipt(
         Status::Delivered => Reported::Delivered,
         Status::Undelivered => Reported::Undelivered,
     };
-    let detail = visible(&receipt.detail);
-    record(&shared, Notice { id, reported, detail }).await?;
+    let notice = Notice {
+        id,
+        reported,
+        detail: receipt.detail,
+    };
+    record(&shared, notice).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -164,21 +171,32 @@ fn opened(shared: &Shared, id: &str, purpose: Purpose<'_>, token: &str) -> Resul
 }
 
 async fn record(shared: &Shared, notice: Notice) -> Result<(), Problem> {
-    let id = notice.id;
-    let noted = shared.store.report(&[notice]).await?;
+    let is_known = note(shared.store.as_ref(), &shared.metrics, notice).await?;
     shared.seat.recorded.notify_one();
+    is_known.then_some(()).ok_or_else(nothing_here)
+}
+
+/// Records what is said of a message after it was handed over. False: nothing is known of that message.
+///
+/// # Errors
+///
+/// When the store fails.
+pub async fn note(store: &dyn Store, metrics: &Metrics, notice: Notice) -> Result<bool, StoreError> {
+    let id = notice.id;
+    let detail = visible(&notice.detail);
+    let noted = store.report(&[Notice { detail, ..notice }]).await?;
     match noted.first() {
         Some(Noted::Recorded {
             channel,
             outcome,
             reason,
         }) => {
-            shared.metrics.reported(*channel, *outcome, *reason, 1);
+            metrics.reported(*channel, *outcome, *reason, 1);
             tracing::info!(trigger.id = %id, %channel, %outcome, %reason, "a report was recorded");
-            Ok(())
+            Ok(true)
         }
-        Some(Noted::Known) => Ok(()),
-        Some(Noted::Unknown) | None => Err(nothing_here()),
+        Some(Noted::Known) => Ok(true),
+        Some(Noted::Unknown) | None => Ok(false),
     }
 }
 
@@ -196,7 +214,7 @@ async fn words(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Strin
         return Ok(String::new());
     }
     let words: Words = body::json(&bytes)?;
-    Ok(visible(&words.result.or(words.reason).unwrap_or_default()))
+    Ok(words.result.or(words.reason).unwrap_or_default())
 }
 
 /// What others say is shown to people: without characters that command their terminals.

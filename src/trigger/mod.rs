@@ -66,11 +66,13 @@ pub enum ChannelKind {
     Sms,
     /// HTTP call.
     Webhook,
+    /// A handler of the program in which this node runs; for stand-alone alarms alone.
+    Handler,
 }
 
 impl ChannelKind {
     /// All channels, in the order in which tables and metrics list them.
-    pub const ALL: [Self; 3] = [Self::Email, Self::Sms, Self::Webhook];
+    pub const ALL: [Self; 4] = [Self::Email, Self::Sms, Self::Webhook, Self::Handler];
 
     /// The name in configuration, store, metrics and API.
     pub const fn as_str(self) -> &'static str {
@@ -78,7 +80,13 @@ impl ChannelKind {
             Self::Email => "email",
             Self::Sms => "sms",
             Self::Webhook => "webhook",
+            Self::Handler => "handler",
         }
+    }
+
+    /// Whether what it reaches is a program, which reads documents and may be called at any pace.
+    pub const fn reaches_programs(self) -> bool {
+        matches!(self, Self::Webhook | Self::Handler)
     }
 }
 
@@ -95,7 +103,7 @@ impl FromStr for ChannelKind {
         Self::ALL
             .into_iter()
             .find(|kind| kind.as_str() == name)
-            .ok_or_else(|| format!("unknown channel `{name}`: use email, sms or webhook"))
+            .ok_or_else(|| format!("unknown channel `{name}`: use email, sms, webhook or handler"))
     }
 }
 

@@ -62,7 +62,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         ],
         "main" => &["cli"],
         // They assemble the parts, or only name them.
-        "node" | "service" | "lib" => return None,
+        "node" | "service" | "embedded" | "lib" => return None,
         _ => panic!(
             "the import rule does not know `src/{part}`: say in tests/it/layering.rs what it may import"
         ),

@@ -16,6 +16,7 @@ mod delivery;
 mod deploy;
 mod differential;
 mod digests;
+mod embedded;
 mod faults;
 mod fuzz;
 mod harness;

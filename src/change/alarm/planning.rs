@@ -234,6 +234,7 @@ pub(super) fn is_reachable(alarm: &Standalone, owner: &Owner) -> Result<(), Alar
             owner.webhook.is_some() || alarm.terms.target.is_some(),
             "webhook, and the alarm no `target`",
         ),
+        ChannelKind::Handler => return Ok(()),
     };
     if is_there {
         return Ok(());

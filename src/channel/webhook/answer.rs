@@ -6,13 +6,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::channel::Blame;
+use crate::channel::PAYLOAD;
 use crate::channel::Report;
 use crate::channel::http::Answer;
 use crate::channel::http::LONGEST;
 use crate::channel::webhook::call::Failure;
-
-/// Bytes of a payload that are kept and given back.
-pub const PAYLOAD: usize = 16 * 1024;
 
 /// 202: the target has taken the work, and not done it yet.
 const ACCEPTED: u16 = 202;

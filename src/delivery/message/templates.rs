@@ -184,7 +184,7 @@ impl Renderer {
                 self.letter(&subject, &Value::from(Serde(wording)), [TEXT, HTML])?
             }
             ChannelKind::Sms => Content::Text(self.text_form.write(&facts, words)?),
-            ChannelKind::Webhook => Content::Json(document(reminder)),
+            ChannelKind::Webhook | ChannelKind::Handler => Content::Json(document(reminder)),
         };
         Ok(channel::Message {
             id: reminder.trigger.to_string(),
@@ -217,7 +217,7 @@ impl Renderer {
             ChannelKind::Sms => {
                 Content::Text(self.text_form.write_digest(&Facts::of(first), count, words)?)
             }
-            ChannelKind::Webhook => Content::Json(document::digest(first, others)),
+            ChannelKind::Webhook | ChannelKind::Handler => Content::Json(document::digest(first, others)),
         };
         let id = first.trigger.to_string();
         Ok(channel::Message {

@@ -90,7 +90,7 @@ pub(super) fn channel(name: Option<&str>, terms: &AlarmTerms) -> Result<ChannelK
     match name {
         Some(name) => name.parse(),
         None if terms.target.is_some() => Ok(ChannelKind::Webhook),
-        None => Err("it is not said through what: use email, sms or webhook".to_owned()),
+        None => Err("it is not said through what: use email, sms, webhook or handler".to_owned()),
     }
 }
 
@@ -104,6 +104,30 @@ pub(super) fn small(payload: Option<&str>) -> Result<(), String> {
     }
 }
 
+/// Refuses an alarm that a program asks for in this process, as one from outside would be: the error says all that is
+/// wrong with it.
+///
+/// # Errors
+///
+/// When the terms, the key or the payload are not what an alarm of this channel may have.
+pub fn allow(terms: &AlarmTerms, channel: ChannelKind, key: &str, payload: &str) -> Result<(), String> {
+    let mut flaws = Flaws::default();
+    check(terms, channel, None, &mut flaws);
+    flaws.check("/max_retries".to_owned(), attempts(None, terms.attempts));
+    flaws.check("/idempotency_key".to_owned(), id::check("idempotency_key", key));
+    flaws.check("/payload".to_owned(), small(Some(payload)));
+    let told = flaws.0.into_iter().map(|flaw| {
+        let pointer = flaw.pointer.unwrap_or_default();
+        format!("{}: {}", pointer.trim_start_matches('/'), flaw.detail)
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() {
+        Ok(())
+    } else {
+        Err(told.join("; "))
+    }
+}
+
 /// Notes what is wrong with terms.
 pub(super) fn check(terms: &AlarmTerms, channel: ChannelKind, targets: Option<&Guard>, flaws: &mut Flaws) {
     check_target(terms, channel, targets, flaws);
@@ -114,9 +138,10 @@ pub(super) fn check(terms: &AlarmTerms, channel: ChannelKind, targets: Option<&G
 fn check_target(terms: &AlarmTerms, channel: ChannelKind, targets: Option<&Guard>, flaws: &mut Flaws) {
     let checked = match (&terms.target, channel) {
         (Some(target), ChannelKind::Webhook) => is_target(target, targets),
-        (Some(_), _) => {
-            let cure =
-                "only a webhook has a target: e-mail and text messages go to the owner's own addresses";
+        (Some(name), ChannelKind::Handler) => id::check("target", name),
+        (None, ChannelKind::Handler) => Err("a handler has no other name: say which in `target`".to_owned()),
+        (Some(_), ChannelKind::Email | ChannelKind::Sms) => {
+            let cure = "only a webhook or handler has a target: e-mail and text messages go to the owner's own addresses";
             Err(cure.to_owned())
         }
         (None, _) => Ok(()),
@@ -131,7 +156,7 @@ fn check_words(terms: &AlarmTerms, channel: ChannelKind, flaws: &mut Flaws) {
         "/wake_message",
         short(&terms.wake_message, LONGEST_MESSAGE, "message"),
     );
-    if channel != ChannelKind::Webhook {
+    if !channel.reaches_programs() {
         check("/label", is_said(terms));
     }
     let length = terms.label.chars().count() + terms.wake_message.chars().count();
@@ -157,7 +182,7 @@ fn check_numbers(terms: &AlarmTerms, channel: ChannelKind, flaws: &mut Flaws) {
         .cron
         .as_deref()
         .and_then(|cron| Cron::parse(cron).ok()?.interval());
-    if channel != ChannelKind::Webhook && every.is_some_and(|every| every < LEAST_INTERVAL) {
+    if !channel.reaches_programs() && every.is_some_and(|every| every < LEAST_INTERVAL) {
         let cure = "messages to people come a minute apart at the least: use `@every 1m` or more";
         check("/cron", cure.to_owned());
     }

@@ -289,7 +289,7 @@ pub async fn set_aside(
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
              outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at)
          SELECT id, owner, event_uid, identity,
-             CASE WHEN channel IN ('email', 'sms', 'webhook') THEN channel ELSE 'email' END,
+             CASE WHEN channel IN ('email', 'sms', 'webhook', 'handler') THEN channel ELSE 'email' END,
              CASE WHEN recipient = 'owner' OR recipient LIKE 'address:%' THEN recipient ELSE 'owner' END,
              least(greatest(occurrence, '0001-01-01Z'), '9999-12-31Z'),
              least(greatest(trigger_at, '0001-01-01Z'), '9999-12-31Z'), least(greatest(repeat, 0), 65535),

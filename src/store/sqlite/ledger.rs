@@ -210,7 +210,7 @@ pub async fn set_aside(
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
              outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at)
          SELECT id, owner, event_uid, identity,
-             iif(channel IN ('email', 'sms', 'webhook'), channel, 'email'),
+             iif(channel IN ('email', 'sms', 'webhook', 'handler'), channel, 'email'),
              iif(recipient = 'owner' OR recipient LIKE 'address:%', recipient, 'owner'),
              min(max(occurrence, ?6), ?7), min(max(trigger_at, ?6), ?7), min(max(repeat, 0), 65535),
              'failed', ?2, ?3, ?4, min(max(attempts, 0), 4294967295), 1, NULL, ?5

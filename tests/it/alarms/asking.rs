@@ -24,7 +24,7 @@ fn complaint(body: &Value) -> (String, String) {
 
 /// What is different about a request that would do, the field that is complained of, and what is said. `null` leaves a
 /// field out.
-const REFUSED: [(&str, &str, &str); 34] = [
+const REFUSED: [(&str, &str, &str); 36] = [
     (
         r#"{"delay": null, "at": "2020-01-01T00:00:00Z"}"#,
         "/at",
@@ -66,6 +66,12 @@ const REFUSED: [(&str, &str, &str); 34] = [
     (r#"{"past": "ignore"}"#, "/past", "use reject or fire"),
     (r#"{"channel": "pigeon"}"#, "/channel", "pigeon"),
     (r#"{"channel": "email"}"#, "/target", "only a webhook"),
+    (
+        r#"{"channel": "handler", "target": null}"#,
+        "/target",
+        "say which",
+    ),
+    (r#"{"channel": "handler", "target": ""}"#, "/target", "empty"),
     (
         r#"{"channel": "email", "target": null}"#,
         "/label",

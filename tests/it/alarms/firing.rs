@@ -32,6 +32,7 @@ super::stories!(
     a_target_that_hangs_for_one_owner_keeps_nobody_else_waiting,
     a_series_whose_target_is_gone_is_paused_until_it_has_another,
     an_alarm_that_nobody_answers_tells_of_all_its_attempts,
+    a_handler_that_no_node_has_fails_in_the_end,
 );
 
 fn instant(value: &Value) -> DateTime<Utc> {
@@ -460,4 +461,22 @@ async fn an_alarm_survives_a_crash_between_its_request_and_its_instant() {
 async fn an_alarm_survives_a_crash_between_its_request_and_its_instant_on_postgresql() {
     let server = Postgres::start().await;
     survives_a_kill(Home::new().in_cluster(&server.database().await)).await;
+}
+
+async fn a_handler_that_no_node_has_fails_in_the_end(program: Program) {
+    let id = program
+        .create(json!({
+            "delay": "0s", "channel": "handler", "target": "tea", "max_retries": 1, "backoff_ms": 100,
+        }))
+        .await;
+
+    let alarm = program.status(&id, "failed").await;
+
+    let error = alarm["last_error"].as_str().expect("text");
+    assert!(error.contains("no such target tea"), "{error}");
+    let firing = program.firing(&id, "failed").await;
+    assert_eq!(
+        (&firing["attempts"], &firing["result"]),
+        (&json!(2), &json!("FAILED: no such target tea (after 2 attempts)"))
+    );
 }

@@ -452,7 +452,11 @@ async fn what_cannot_be_wanted_is_said_at_once_and_where() {
     let edge = Edge::open().await;
     let wrong = json!({
         "display": "shout",
-        "routes": [{ "action": "EMAIL", "channel": "fax" }, { "action": "PROCEDURE", "channel": "email" }],
+        "routes": [
+            { "action": "EMAIL", "channel": "fax" },
+            { "action": "PROCEDURE", "channel": "email" },
+            { "action": "EMAIL", "channel": "handler" },
+        ],
         "defaults": { "timed": ["15m"], "all_day": ["-P1D", "P99999W"] },
         "sources": { "a/b": { "defaults": { "timed": ["x"] } } },
         "verified": ["b@"],
@@ -469,6 +473,7 @@ async fn what_cannot_be_wanted_is_said_at_once_and_where() {
             "/display",
             "/routes/0/channel",
             "/routes/1/action",
+            "/routes/2/channel",
             "/verified/0",
             "/defaults/timed/0",
             "/defaults/all_day/1",

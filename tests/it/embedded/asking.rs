@@ -1,0 +1,112 @@
+//! What a program may ask for, and what it is told of it.
+
+use super::*;
+
+const LATER: When = When::In(Duration::from_hours(1));
+
+#[tokio::test]
+async fn a_key_names_one_alarm_for_ever() {
+    let (_folder, path) = file();
+    let node = on(&path).start().await.expect("it starts");
+    let first = node.dispatch("tea", &"black", "today", LATER).await;
+    let first = first.expect("it may be asked for").alarm;
+
+    let again = node.dispatch("tea", &"black", "today", NOW).await;
+    let other = node.dispatch("tea", &"green", "today", LATER).await;
+    let elsewhere = node.dispatch("coffee", &"black", "today", LATER).await;
+
+    let again = again.expect("it is the same");
+    assert_eq!((again.alarm, again.existed), (first, true));
+    assert!(matches!(other, Err(AskError::OtherMessage)), "{other:?}");
+    assert!(matches!(elsewhere, Err(AskError::OtherMessage)), "{elsewhere:?}");
+}
+
+#[tokio::test]
+async fn alarms_are_listed_and_called_off() {
+    let (_folder, path) = file();
+    let calls = Given::default();
+    let noting = calls.clone();
+    let node = on(&path)
+        .handler("tea", move |call: Call<String>| {
+            noting.note(&call);
+            std::future::ready(Answer::Ok)
+        })
+        .start()
+        .await
+        .expect("it starts");
+    let mut ids = Vec::new();
+    for key in ["one", "two", "three"] {
+        let asked = node.dispatch("tea", &key, key, LATER).await;
+        ids.push(asked.expect("it may be asked for").alarm.id);
+    }
+
+    let cancelled = node.cancel(&ids[1]).await.expect("it is there");
+    let again = node.cancel(&ids[1]).await.expect("it is answered the same");
+
+    assert_eq!(cancelled.status, AlarmStatus::Cancelled);
+    assert_eq!(again, cancelled);
+    let active = node
+        .alarms(Some(AlarmStatus::Active), None, 1)
+        .await
+        .expect("the store works");
+    let rest = node.alarms(Some(AlarmStatus::Active), active.last(), 10).await;
+    let listed = active.into_iter().chain(rest.expect("the store works"));
+    let mut keys: Vec<String> = listed.filter_map(|alarm| alarm.key).collect();
+    keys.sort();
+    assert_eq!(keys, ["one", "three"]);
+    let nobody = AlarmId("0".repeat(32));
+    assert!(matches!(node.cancel(&nobody).await, Err(AskError::Unknown(id)) if id == nobody));
+    assert_eq!(node.alarm(&nobody).await.expect("the store works"), None);
+    assert_eq!(calls.all(), []);
+}
+
+#[tokio::test]
+async fn what_is_past_is_done_at_once() {
+    let (_folder, path) = file();
+    let node = on(&path)
+        .handler("tea", async |_: Call<String>| Answer::Ok)
+        .start()
+        .await
+        .expect("it starts");
+    let past = When::At(crate::harness::now() - chrono::TimeDelta::days(400));
+
+    let asked = node.dispatch("tea", &"black", "today", past).await;
+
+    status(
+        &node,
+        &asked.expect("it may be asked for").alarm.id,
+        AlarmStatus::Fired,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_with_the_cure() {
+    let (_folder, path) = file();
+    let node = on(&path).start().await.expect("it starts");
+    let large = "x".repeat(256 * 1024);
+    let often = AlarmTerms {
+        attempts: Some(101),
+        ..AlarmTerms::default()
+    };
+    let short = AlarmTerms {
+        dispatch_timeout_ms: Some(1),
+        ..AlarmTerms::default()
+    };
+    let plain = AlarmTerms::default;
+    let far = When::In(Duration::MAX);
+    for (terms, handler, message, key, when, told) in [
+        (plain(), "", "m", "k", NOW, "target: the target is empty"),
+        (plain(), "tea", "m", "", NOW, "the idempotency_key is empty"),
+        (plain(), "tea", &large, "k", NOW, "262144 are allowed"),
+        (often, "tea", "m", "k", NOW, "use 1 to 100"),
+        (short, "tea", "m", "k", NOW, "use 100 to 60000"),
+        (plain(), "tea", "m", "k", far, "use something sooner"),
+    ] {
+        let refused = node.dispatch_with(terms, (handler, &message), key, when).await;
+        let refused = refused.expect_err(told).to_string();
+        assert!(refused.contains(told), "{refused}");
+    }
+    let listed = node.alarms(None, None, 10).await.expect("the store works");
+    assert!(listed.is_empty(), "{listed:?}");
+}
