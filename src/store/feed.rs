@@ -53,7 +53,7 @@ pub struct FiringChange {
 pub struct FiringCount {
     /// Through which way out.
     pub channel: ChannelKind,
-    /// What they called: `owner` (an address or endpoint of the owner's) or `url` (one that the alarm names).
+    /// What they called: `owner` (an address or endpoint of the owner's) or `url` (one that the alarm names, or a handler).
     pub target: String,
     /// What became of them.
     pub outcome: String,

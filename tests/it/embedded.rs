@@ -5,7 +5,9 @@ mod example;
 
 mod asking;
 mod crash;
+mod mixed;
 mod own_store;
+mod room;
 
 use std::path::Path;
 use std::path::PathBuf;

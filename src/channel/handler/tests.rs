@@ -33,6 +33,17 @@ impl Scene {
     }
 
     async fn send(&self, payload: &str) -> Report {
+        self.send_to("tea", payload, None, TIME * 10).await
+    }
+
+    /// One call with so much time of its own, in an attempt that has so much.
+    async fn send_to(
+        &self,
+        name: &str,
+        payload: &str,
+        within: Option<Duration>,
+        attempt: Duration,
+    ) -> Report {
         let document = format!(
             r#"{{"alarm_id":"a1","trigger_id":"t1","attempt":2,"scheduled_for":"2026-12-01T08:15:00Z","idempotency_key":"k",
                 "label":"Tea","payload":{payload}}}"#
@@ -41,13 +52,33 @@ impl Scene {
             id: "1".repeat(32),
             thread: "a1".to_owned(),
             owner: 1,
-            to: "tea".to_owned(),
+            to: name.to_owned(),
             content: Content::Json(document),
             language: "en".to_owned(),
-            within: None,
+            within,
         };
-        let deadline = Deadline(self.clock.elapsed() + TIME * 10);
+        let deadline = Deadline(self.clock.elapsed() + attempt);
         self.channel.send(&message, deadline).await
+    }
+}
+
+/// Calls that never end by themselves, and are told as they begin.
+fn endless(
+    begun: &Arc<Notify>,
+) -> impl Fn(Call<Tea>) -> std::future::Pending<Answer<Tea>> + Send + Sync + 'static {
+    let telling = Arc::clone(begun);
+    move |_| {
+        telling.notify_one();
+        std::future::pending()
+    }
+}
+
+impl Scene {
+    /// Waits until so many calls of the handler that may have one at once are under way or wait.
+    async fn inside(&self, count: usize) {
+        while self.channel.handlers.0["tea"].places.available_permits() > 1 + WAITING - count {
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -184,22 +215,88 @@ async fn a_handler_that_has_no_room_is_called_later() {
         std::future::pending()
     });
     let (first, second, ()) = tokio::join!(
-        scene.send(r#"{"cups":1}"#),
+        scene.send_to("tea", r#"{"cups":1}"#, Some(TIME * 2), TIME * 10),
         async {
             begun.notified().await;
-            begun.notify_one();
             scene.send(r#"{"cups":1}"#).await
         },
         async {
-            begun.notified().await;
-            // The second has begun to wait.
-            while scene.channel.handlers.0["tea"].places.available_permits() > WAITING - 1 {
-                tokio::task::yield_now().await;
-            }
+            scene.inside(2).await;
+            scene.clock.advance(TIME);
+            scene.inside(1).await;
             scene.clock.advance(TIME);
         }
     );
     assert_eq!(error_of(first).0, "transient");
     assert_eq!(error_of(second).0, "busy");
     assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_call_waits_no_longer_than_it_can_have_its_whole_time_after() {
+    let begun = Arc::new(Notify::new());
+    let scene = Scene::with(endless(&begun));
+    let second = Duration::from_secs(1);
+    let (_, waited, ()) = tokio::join!(
+        scene.send_to("tea", r#"{"cups":1}"#, Some(TIME), TIME * 10),
+        async {
+            begun.notified().await;
+            scene
+                .send_to("tea", r#"{"cups":1}"#, Some(TIME), TIME + second)
+                .await
+        },
+        async {
+            scene.inside(2).await;
+            scene.clock.advance(second);
+            // It has left, long before the other call is over.
+            scene.inside(1).await;
+            scene.clock.advance(TIME - second);
+        }
+    );
+    assert_eq!(error_of(waited).0, "busy");
+}
+
+#[tokio::test]
+async fn the_time_of_a_call_is_its_alarms_and_begins_when_it_has_room() {
+    let begun = Arc::new(Notify::new());
+    let scene = Scene::with(endless(&begun));
+    let [two, four] = [2, 4].map(Duration::from_secs);
+    let (first, second, ()) = tokio::join!(
+        scene.send_to("tea", r#"{"cups":1}"#, Some(two), TIME * 10),
+        async {
+            begun.notified().await;
+            scene.send_to("tea", r#"{"cups":1}"#, Some(four), TIME * 10).await
+        },
+        async {
+            scene.inside(2).await;
+            scene.clock.advance(two);
+            begun.notified().await;
+            scene.clock.advance(four);
+        }
+    );
+    let ended = |ms: u32| ("transient", format!("the handler did not end within {ms} ms"));
+    assert_eq!(error_of(first), ended(2_000));
+    assert_eq!(error_of(second), ended(4_000));
+}
+
+#[tokio::test]
+async fn a_handler_that_hangs_takes_no_room_of_another() {
+    let begun = Arc::new(Notify::new());
+    let mut handlers = Handlers::default();
+    handlers.put("tea", 1, endless(&begun));
+    handlers.put("coffee", 2, async |_: Call<Tea>| Answer::Ok);
+    let scene = Scene::of(handlers);
+    assert_eq!(scene.channel.permits(), 1 + (1 + WAITING) + (2 + WAITING));
+    let hanging = futures_util::future::join_all((0..=WAITING).map(|_| scene.send(r#"{"cups":1}"#)));
+    tokio::select! {
+        _ = hanging => panic!("they hang"),
+        () = async {
+            begun.notified().await;
+            scene.inside(1 + WAITING).await;
+            let none = error_of(scene.send(r#"{"cups":1}"#).await);
+            assert_eq!(none.0, "busy", "there is no place to wait at");
+            let other = scene.send_to("coffee", r#"{"cups":1}"#, None, TIME).await;
+            assert!(matches!(other, Report::Accepted { .. }), "{other:?}");
+        } => {}
+    }
 }

@@ -1,5 +1,8 @@
 //! What a program may ask for, and what it is told of it.
 
+use carillon::store::AlarmChange;
+use carillon::trigger::ChannelKind;
+
 use super::*;
 
 const LATER: When = When::In(Duration::from_hours(1));
@@ -58,6 +61,41 @@ async fn alarms_are_listed_and_called_off() {
     assert!(matches!(node.cancel(&nobody).await, Err(AskError::Unknown(id)) if id == nobody));
     assert_eq!(node.alarm(&nobody).await.expect("the store works"), None);
     assert_eq!(calls.all(), []);
+}
+
+#[tokio::test]
+async fn the_feed_tells_what_becomes_of_what_is_dispatched() {
+    let (_folder, path) = file();
+    let node = on(&path)
+        .handler("tea", async |call: Call<String>| match call.attempt {
+            1 => Answer::Retry {
+                after: Duration::from_millis(20),
+                message: None,
+            },
+            _ => Answer::Ok,
+        })
+        .start()
+        .await
+        .expect("it starts");
+    let id = dispatch(&node, "tea", "black").await;
+    status(&node, &id, AlarmStatus::Fired).await;
+
+    let owner = OwnerId("program".to_owned());
+    let changes = node.store().alarm_changes(&owner, 0, 10).await;
+    let last = node.store().last_changes(std::slice::from_ref(&owner)).await;
+    let counts = node.store().firing_counts(&owner).await.expect("the store works");
+
+    let changes = changes.expect("the store works");
+    let told: Vec<(u64, &str)> = changes.iter().map(|it| (it.number, it.what.as_str())).collect();
+    assert_eq!(told, [(1, "created"), (2, "retrying"), (3, "completed")]);
+    let is_of = |it: &AlarmChange| it.alarm_id == id.0 && it.channel == ChannelKind::Handler;
+    assert!(changes.iter().all(is_of), "{changes:?}");
+    assert_eq!(last.expect("the store works"), [(owner, 3)]);
+    let counts: Vec<_> = counts
+        .iter()
+        .map(|it| (it.channel, it.outcome.as_str(), it.amount))
+        .collect();
+    assert_eq!(counts, [(ChannelKind::Handler, "completed", 1)]);
 }
 
 #[tokio::test]
