@@ -76,7 +76,7 @@ fn endless(
 impl Scene {
     /// Waits until so many calls of the handler that may have one at once are under way or wait.
     async fn inside(&self, count: usize) {
-        while self.channel.handlers.0["tea"].places.available_permits() > 1 + WAITING - count {
+        while self.channel.handlers.0["tea"].places.available_permits() != 1 + WAITING - count {
             tokio::task::yield_now().await;
         }
     }

@@ -1,6 +1,5 @@
 //! Nodes that have a handler, and such that do not.
 
-use serde_json::Value;
 use serde_json::json;
 
 use super::*;
@@ -25,11 +24,11 @@ async fn an_alarm_posted_to_a_node_without_its_handler_waits_for_a_program_that_
     let told = eventually("it is tried", async || {
         let path = format!("/v1/alarms/{}?owner=anna", id.0);
         let alarm = without.get(&path).await.ok();
-        (alarm["last_error"] != Value::Null).then_some(alarm)
+        alarm["result"].is_string().then_some(alarm)
     })
     .await;
     assert_eq!(told["status"], "active");
-    let error = told["last_error"].as_str().expect("text");
+    let error = told["result"].as_str().expect("text");
     assert!(
         error.starts_with("RETRY: no such target tea (attempt "),
         "{error}"
