@@ -31,11 +31,10 @@ use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use axum::response::Response;
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinError;
+use tokio::task::JoinSet;
 
 use self::call::Call;
 use super::Shared;
@@ -103,8 +102,9 @@ struct Talk {
     /// The request that opened it, by which is looked again at who calls.
     parts: Arc<Parts>,
     follower: Option<Follower>,
-    /// Answers under way.
-    answers: FuturesUnordered<BoxFuture<'static, Answer>>,
+    /// Answers under way. They go on by themselves: one that stood still while its caller does not read would keep a
+    /// connection to the store from others.
+    answers: JoinSet<Answer>,
     /// When it is next looked whether the caller is there, and the pings since they were last heard.
     tick: Duration,
     pings: u32,
@@ -134,7 +134,7 @@ enum Next {
     Stopped,
     Tick,
     Heard(Option<Result<Message, axum::Error>>),
-    Answered(Answer),
+    Answered(Result<Answer, JoinError>),
     Told(Result<Vec<Arc<AlarmChange>>, End>),
 }
 
@@ -146,7 +146,7 @@ impl Talk {
             routes,
             parts: Arc::new(parts),
             follower: None,
-            answers: FuturesUnordered::new(),
+            answers: JoinSet::new(),
             pings: 0,
             calls: (0, 0),
             _place: place,
@@ -173,7 +173,7 @@ impl Talk {
     /// Answers what was asked, says farewell, and stays until it was heard: who closes first what was not read to the end
     /// takes back what was said.
     async fn part(&mut self, socket: &mut WebSocket, code: CloseCode, reason: &'static str) {
-        while let Some(answer) = self.answers.next().await {
+        while let Some(Ok(answer)) = self.answers.join_next().await {
             // Where the caller said farewell, nothing is said any more.
             let _ = socket.send(Message::text(answer.text)).await;
         }
@@ -198,7 +198,7 @@ impl Talk {
         tokio::select! {
             () = stop.cancelled() => Next::Stopped,
             () = clock.sleep(until_tick) => Next::Tick,
-            Some(answer) = self.answers.next(), if !self.answers.is_empty() => Next::Answered(answer),
+            Some(answer) = self.answers.join_next(), if !self.answers.is_empty() => Next::Answered(answer),
             message = socket.recv(), if self.answers.len() < AT_ONCE => Next::Heard(message),
             told = told => Next::Told(told),
         }
@@ -222,7 +222,11 @@ impl Talk {
                 }
                 ControlFlow::Continue(())
             }
-            Next::Answered(answer) => {
+            Next::Answered(Err(error)) => {
+                tracing::error!(%error, "a call broke");
+                ControlFlow::Break(Some((close_code::ERROR, "a call broke here")))
+            }
+            Next::Answered(Ok(answer)) => {
                 say(&self.shared, socket, Message::text(answer.text)).await?;
                 if answer.follower.is_some() {
                     self.follower = answer.follower;
@@ -266,13 +270,13 @@ impl Talk {
                 let is_too_much = self.is_too_much();
                 let (shared, routes) = (self.shared.clone(), self.routes.clone());
                 let parts = Arc::clone(&self.parts);
-                self.answers.push(Box::pin(async move {
+                self.answers.spawn(async move {
                     match Call::read(text.as_str()) {
                         Ok(call) if is_too_much => call.refused(&too_many()).into(),
                         Ok(call) => answer(&shared, routes, &parts, call).await,
                         Err(text) => text.into(),
                     }
-                }));
+                });
                 ControlFlow::Continue(())
             }
         }
