@@ -8,7 +8,8 @@ use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
 
-/// What goes out as one message each, the lead first. Who joined a lead that is not there goes alone.
+/// What goes out as one message each, the lead first, and then by occurrence. Who joined a lead that is not there goes
+/// alone.
 pub fn messages(granted: Vec<Candidate>) -> Vec<Vec<Candidate>> {
     let (joined, leads): (Vec<_>, Vec<_>) = granted.into_iter().partition(|it| it.trigger.joined().is_some());
     let places: HashMap<TriggerId, usize> = leads
@@ -23,6 +24,9 @@ pub fn messages(granted: Vec<Candidate>) -> Vec<Vec<Candidate>> {
             Some(at) => messages[*at].push(candidate),
             None => messages.push(vec![candidate]),
         }
+    }
+    for message in &mut messages {
+        message[1..].sort_by_key(|it| (it.trigger.place.occurrence, it.trigger.id));
     }
     messages
 }

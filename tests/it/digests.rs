@@ -200,7 +200,14 @@ async fn what_was_missed_comes_as_one_mail_after_the_start() {
         .start_with_owner()
         .await;
     let due = whole_second_in(2);
-    put(&node, 0..3, due).await;
+    // The later the number, the earlier it starts.
+    let starts = "2030-06-20T08:00:00Z".parse::<DateTime<Utc>>().unwrap();
+    for number in 0..8_u8 {
+        let start = starts - TimeDelta::days(number.into());
+        let event = Calendar::starting(&format!("e{number}@example.org"), start);
+        let event = event.named(&named(number.into())).alarm_at(due);
+        node.put_event(&format!("e{number}"), &event).await.ok();
+    }
     node.kill();
     eventually("the reminders to be missed", async || {
         (now() > due + TimeDelta::seconds(2)).then_some(())
@@ -208,10 +215,16 @@ async fn what_was_missed_comes_as_one_mail_after_the_start() {
     .await;
 
     node.start_again().await;
-    put(&node, 3..4, whole_second_in(1)).await;
+    put(&node, 8..9, whole_second_in(1)).await;
 
     let mails = sink.mails(2).await;
-    let history = node.certain_history_of(4).await;
+    let history = node.certain_history_of(9).await;
     let counts: BTreeSet<_> = mails.iter().map(|mail| told_by(&history, mail)).collect();
-    assert_eq!(counts, BTreeSet::from([1, 3]), "{history:?}");
+    assert_eq!(counts, BTreeSet::from([1, 8]), "{history:?}");
+    let digest = mails.iter().find(|mail| told_by(&history, mail) == 8);
+    let (_, text, _) = read(digest.expect("it was counted"));
+    let mut told: Vec<_> = (0..8).map(|number| (text.find(&named(number)), number)).collect();
+    told.sort_unstable();
+    let after_the_first: Vec<_> = told[1..].iter().map(|(_, number)| *number).collect();
+    assert!(after_the_first.is_sorted_by(|one, next| one > next), "{text}");
 }

@@ -80,11 +80,15 @@ fn last(seen: &[Value]) -> Option<u64> {
     seen.last().and_then(|change| change["id"].as_u64())
 }
 
-/// Has all alarms written again, a few in each transaction.
+/// Has all alarms written again, a few in each transaction, which are locked in one order as the node does it: the places
+/// of rows in the table are none.
 async fn touch(database: &str, part: usize) {
     let mut conn = PgConnection::connect(database).await.expect("it answers");
     for first in "0123456789abcdef".chars().cycle().skip(part).take(16) {
-        let touched = sqlx::query("UPDATE standalone_alarm SET terms = terms WHERE substr(id, 1, 1) = $1");
+        let touched = sqlx::query(
+            "WITH locked AS (SELECT id FROM standalone_alarm WHERE substr(id, 1, 1) = $1 ORDER BY id FOR UPDATE) \
+             UPDATE standalone_alarm AS alarm SET terms = terms FROM locked WHERE alarm.id = locked.id",
+        );
         let touched = touched.bind(first.to_string()).execute(&mut conn).await;
         touched.expect("it is written");
     }
