@@ -89,13 +89,15 @@ async fn through_the_channel(endpoints: usize) {
     let mut lanes = JoinSet::new();
     let each = DEFAULT_CALLS * endpoints;
     for lane in 0..each {
-        let (channel, url) = (Arc::clone(&channel), hooks[lane % endpoints].url());
+        // An owner each, since what one owner may have under way is bounded, too.
+        let (channel, endpoint) = (Arc::clone(&channel), lane % endpoints);
+        let (owner, url) = (endpoint as u64, hooks[endpoint].url());
         lanes.spawn(async move {
             for number in (0..CALLS).skip(lane).step_by(each) {
                 let message = Message {
                     id: format!("{number:032x}"),
                     thread: String::new(),
-                    owner: 7,
+                    owner,
                     to: url.clone(),
                     content: Content::Json(document()),
                     language: "en".to_owned(),
