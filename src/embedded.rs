@@ -14,8 +14,6 @@ use chrono::TimeDelta;
 use chrono::Utc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sha2::Digest;
-use sha2::Sha256;
 use tokio_util::sync::DropGuard;
 
 use crate::change::alarm;
@@ -23,6 +21,7 @@ use crate::change::alarm::NewAlarm;
 use crate::change::alarm::Order;
 use crate::change::alarm::Past;
 use crate::change::alarm::fresh_id;
+use crate::change::alarm::request_hash;
 use crate::channel::handler;
 use crate::config::Complaints;
 use crate::config::Settings;
@@ -251,7 +250,8 @@ impl Embedded {
             when: when.meant(),
             past: Past::Fire,
             channel: ChannelKind::Handler,
-            request_hash: hash(handler, &payload),
+            // What is meant by a key: the handler and the message.
+            request_hash: request_hash(&format!("{handler}\n{payload}")),
             terms,
             payload: Some(payload),
         };
@@ -410,11 +410,4 @@ fn taken(altered: Altered, id: AlarmId) -> Result<Dispatched, AskError> {
         (Some(AlarmRefusal::Conflict(reason)), _) => Err(AskError::Invalid(reason)),
         (Some(AlarmRefusal::Changed), _) => Err(AskError::Invalid("it was changed meanwhile".to_owned())),
     }
-}
-
-/// What is meant by a key: the handler and the message.
-fn hash(handler: &str, payload: &str) -> String {
-    let digest = Sha256::digest(format!("{handler}\n{payload}"));
-    let half = digest[..16].try_into().expect("a digest is longer");
-    format!("{:032x}", u128::from_be_bytes(half))
 }

@@ -29,8 +29,8 @@ impl Database {
     pub async fn add(mut self, owner: &str, (alarms, firings): (u64, u64)) {
         let triggers = self.without_triggers().await;
         let is_sqlite = matches!(self, Self::Sqlite(_));
-        self.run(&copies_of_the_alarm(is_sqlite, owner, alarms)).await;
-        self.run(&copies_of_the_firing(is_sqlite, owner, firings)).await;
+        self.run(&ALARMS.statement(is_sqlite, owner, alarms)).await;
+        self.run(&FIRINGS.statement(is_sqlite, owner, firings)).await;
         for (about, name, amount) in [
             ("alarm", "total", alarms),
             ("alarm", "fired", alarms),
@@ -42,6 +42,10 @@ impl Database {
             );
             self.run(&counted).await;
         }
+        let counted = format!(
+            "UPDATE firing_count SET amount = amount + {firings} WHERE owner = '{owner}' AND outcome = 'sent'"
+        );
+        self.run(&counted).await;
         for trigger in triggers {
             self.run(&trigger).await;
         }
@@ -72,61 +76,93 @@ impl Database {
     }
 }
 
-fn copies_of_the_alarm(is_sqlite: bool, owner: &str, count: u64) -> String {
-    let id = if is_sqlite {
-        "printf('%032x', n.i)"
-    } else {
-        "lpad(to_hex(n.i), 32, '0')"
-    };
-    let columns = "kind, channel, status, paused, fire_at, request_hash, updated_at, last_fired_at, last_error, \
-                   failure_count, terms, payload";
-    let one = columns
-        .split(", ")
-        .map(|column| format!("a.{}", column.trim()))
-        .collect::<Vec<_>>()
-        .join(", ");
-    format!(
-        "{} INSERT INTO standalone_alarm (owner, id, created_at, {columns}) SELECT a.owner, {id}, {}, {one} \
-         FROM n, standalone_alarm AS a WHERE a.owner = '{owner}' AND a.status = 'fired'",
-        numbers(is_sqlite, count),
-        earlier(is_sqlite, "a.created_at"),
-    )
+/// A table, and what of it is copied.
+struct Copies {
+    table: &'static str,
+    /// As 32 hexadecimal digits, or as the bytes that these stand for.
+    id_is_text: bool,
+    /// What says how old a row is.
+    age: &'static str,
+    /// Which row of the owner is copied.
+    one: &'static str,
+    /// The other columns.
+    columns: &'static [&'static str],
 }
 
-fn copies_of_the_firing(is_sqlite: bool, owner: &str, count: u64) -> String {
-    let id = if is_sqlite {
-        "unhex(printf('%032x', n.i))"
-    } else {
-        "decode(lpad(to_hex(n.i), 32, '0'), 'hex')"
-    };
-    let columns = "event_uid, identity, channel, recipient, occurrence, trigger_at, repeat, outcome, rank, reason, \
-                   detail, attempts, count, handed_over_at, first_started_at, target";
-    let one = columns
-        .split(", ")
-        .map(|column| format!("d.{}", column.trim()))
-        .collect::<Vec<_>>()
-        .join(", ");
-    format!(
-        "{} INSERT INTO delivery (owner, id, recorded_at, {columns}) SELECT d.owner, {id}, {}, {one} \
-         FROM n, delivery AS d WHERE d.owner = '{owner}' AND d.outcome = 'sent'",
-        numbers(is_sqlite, count),
-        earlier(is_sqlite, "d.recorded_at"),
-    )
-}
+const ALARMS: Copies = Copies {
+    table: "standalone_alarm",
+    id_is_text: true,
+    age: "created_at",
+    one: "status = 'fired'",
+    columns: &[
+        "kind",
+        "channel",
+        "status",
+        "paused",
+        "fire_at",
+        "request_hash",
+        "updated_at",
+        "last_fired_at",
+        "last_error",
+        "failure_count",
+        "terms",
+        "payload",
+    ],
+};
 
-fn numbers(is_sqlite: bool, count: u64) -> String {
-    if is_sqlite {
-        format!("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})")
-    } else {
-        format!("WITH n (i) AS (SELECT generate_series(1, {count}))")
-    }
-}
+const FIRINGS: Copies = Copies {
+    table: "delivery",
+    id_is_text: false,
+    age: "recorded_at",
+    one: "outcome = 'sent'",
+    columns: &[
+        "event_uid",
+        "identity",
+        "channel",
+        "recipient",
+        "occurrence",
+        "trigger_at",
+        "repeat",
+        "outcome",
+        "rank",
+        "reason",
+        "detail",
+        "attempts",
+        "count",
+        "handed_over_at",
+        "first_started_at",
+        "target",
+    ],
+};
 
-/// A millisecond earlier for each.
-fn earlier(is_sqlite: bool, than: &str) -> String {
-    if is_sqlite {
-        format!("{than} - n.i")
-    } else {
-        format!("{than} - n.i * interval '1 millisecond'")
+impl Copies {
+    /// So many of what this owner has one of, each a millisecond older.
+    fn statement(&self, is_sqlite: bool, owner: &str, count: u64) -> String {
+        let (id, older, numbers) = if is_sqlite {
+            (
+                "printf('%032x', n.i)",
+                "n.i",
+                format!("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})"),
+            )
+        } else {
+            (
+                "lpad(to_hex(n.i), 32, '0')",
+                "n.i * interval '1 millisecond'",
+                format!("WITH n (i) AS (SELECT generate_series(1, {count}))"),
+            )
+        };
+        let id = match (self.id_is_text, is_sqlite) {
+            (true, _) => id.to_owned(),
+            (false, true) => format!("unhex({id})"),
+            (false, false) => format!("decode({id}, 'hex')"),
+        };
+        let Self { table, age, one, .. } = self;
+        let columns = self.columns.join(", ");
+        let copied = self.columns.join(", t.");
+        format!(
+            "{numbers} INSERT INTO {table} (owner, id, {age}, {columns}) \
+             SELECT t.owner, {id}, t.{age} - {older}, t.{copied} FROM n, {table} AS t \
+             WHERE t.owner = '{owner}' AND t.{one}"
+        )
     }
 }

@@ -7,6 +7,8 @@ mod planning;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
+use sha2::Digest;
+use sha2::Sha256;
 
 use crate::change::ChangeHandler;
 use crate::change::alarm::deciding::AlarmEditing;
@@ -226,6 +228,13 @@ impl ChangeHandler {
         };
         to_the_end(work).await
     }
+}
+
+/// What stands for a request in its row: half of the hash of what it says.
+pub fn request_hash(said: &str) -> String {
+    let digest = Sha256::digest(said);
+    let half = digest[..16].try_into().expect("a digest is longer");
+    format!("{:032x}", u128::from_be_bytes(half))
 }
 
 /// A name that nobody has and nobody can guess.

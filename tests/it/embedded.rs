@@ -102,6 +102,17 @@ impl Given {
     }
 }
 
+/// Starts a node whose handler of that name is done with all that it is given.
+async fn noting(node: Builder, handler: &str) -> (Embedded, Given) {
+    let calls = Given::default();
+    let noting = calls.clone();
+    let node = node.handler(handler, move |call: Call<String>| {
+        noting.note(&call);
+        std::future::ready(Answer::Ok)
+    });
+    (node.start().await.expect("it starts"), calls)
+}
+
 fn given(calls: &[(&str, u32)]) -> Vec<(String, u32)> {
     calls
         .iter()

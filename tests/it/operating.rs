@@ -71,6 +71,21 @@ async fn a_node_that_does_not_deliver_takes_changes_and_leaves_their_triggers_fr
 }
 
 #[tokio::test]
+async fn what_a_channel_that_is_switched_off_does_not_send_is_told_apart_from_what_is_muted() {
+    let node = Home::new()
+        .with("CHANNELS__EMAIL__ENABLED", "false")
+        .start_with_owner()
+        .await;
+    let event = Calendar::far_away("off@example.org").alarm_at(whole_second_in(1));
+    node.put_event("off", &event).await.ok();
+
+    let row = node.history_of(1).await.remove(0);
+
+    let end = ["outcome", "reason", "attempts"].map(|name| row[name].clone());
+    assert_eq!(end, [json!("suppressed"), json!("switched off"), json!(0)]);
+}
+
+#[tokio::test]
 async fn asked_to_stop_it_stops_with_success_and_gives_back_what_it_holds() {
     let sink = Sink::start().await;
     let mut node = Home::new().with_relay(sink.port).start_with_owner().await;

@@ -5,10 +5,9 @@ use serde::Deserializer;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use sha2::Digest;
-use sha2::Sha256;
 
 use crate::change::alarm::NewAlarm;
+use crate::change::alarm::request_hash;
 use crate::http::alarms::bounds;
 use crate::http::alarms::times;
 use crate::http::alarms::times::Reading;
@@ -185,10 +184,7 @@ impl Wanted {
 
     /// What the request says, whatever the order and the spacing of its fields.
     pub(super) fn hash(&self) -> String {
-        let text = serde_json::to_string(self).expect("what was read as JSON has a JSON form");
-        let digest = Sha256::digest(text);
-        let half = digest[..16].try_into().expect("a digest is longer");
-        format!("{:032x}", u128::from_be_bytes(half))
+        request_hash(&serde_json::to_string(self).expect("what was read as JSON has a JSON form"))
     }
 
     fn times(&mut self) -> Times {

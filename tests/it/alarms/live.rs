@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpSocket;
+use tokio::net::TcpStream;
 
 use crate::alarms::Program;
 use crate::alarms::calling;
@@ -170,22 +171,50 @@ pub async fn followers(node: &Node) -> Option<u32> {
     count.lines().next()?.parse().ok()
 }
 
+/// Twenty alarms, each with as long a label as may be; the last one.
+pub async fn twenty_long(program: &Program) -> String {
+    let body = json!({ "delay": "2h", "channel": "email", "label": "\u{1f514}".repeat(500) });
+    let mut id = String::new();
+    for _ in 0..20 {
+        id = program.create(body.clone()).await;
+    }
+    id
+}
+
+/// A connection that has room for little.
+pub async fn narrow(program: &Program) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(2_048).expect("it may be small");
+    let address = ([127, 0, 0, 1], program.node.home.port).into();
+    socket.connect(address).await.expect("it is taken")
+}
+
+/// Has much told of [`twenty_long`] alarms until the buffers of who does not read are full and its time is over; another reads
+/// all of it, in order.
+pub async fn cut_off(program: &Program, mut read: impl AsyncFnMut(usize) -> Vec<Value>) {
+    let path = program.node.home.database();
+    let mut seen = 20;
+    eventually("the slow one to be cut off", async || {
+        damage_file(&path, &"UPDATE standalone_alarm SET terms = terms;".repeat(25)).await;
+        for change in read(500).await {
+            seen += 1;
+            assert_eq!(change["id"], json!(seen));
+        }
+        (followers(&program.node).await == Some(1)).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_caller_that_does_not_read_is_cut_off_and_another_goes_on() {
     let home = Home::new().with("HTTP__READ_TIMEOUT", "1s");
     let program = Program::new(std::rc::Rc::new(start(home).await), "anna").await;
     let mut stream = Stream::open(&(program.feed() + "&after=0"), None).await;
-    // It has room for little, and takes nothing.
-    let socket = TcpSocket::new_v4().expect("a socket");
-    socket.set_recv_buffer_size(2_048).expect("it may be small");
-    let address = format!("127.0.0.1:{}", program.node.home.port);
-    let mut slow = socket
-        .connect(address.parse().expect("an address"))
-        .await
-        .expect("it is taken");
+    // It takes nothing.
+    let mut slow = narrow(&program).await;
     let asks = format!(
-        "GET /v1/alarms/feed?owner={}&after=0 HTTP/1.1\r\nhost: {address}\r\n\r\n",
-        program.owner
+        "GET /v1/alarms/feed?owner={}&after=0 HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n\r\n",
+        program.owner, program.node.home.port
     );
     slow.write_all(asks.as_bytes()).await.expect("it is sent");
     eventually("two to follow", async || {
@@ -193,25 +222,9 @@ async fn a_caller_that_does_not_read_is_cut_off_and_another_goes_on() {
     })
     .await;
 
-    // As long as a label may be.
-    let body = json!({ "delay": "2h", "channel": "email", "label": "\u{1f514}".repeat(500) });
-    let mut id = String::new();
-    for _ in 0..20 {
-        id = program.create(body.clone()).await;
-    }
+    let id = twenty_long(&program).await;
     stream.some(20).await;
-    // Much is told until the slow one's buffers are full and its time is over.
-    let path = program.node.home.database();
-    let mut seen = 20;
-    eventually("the slow one to be cut off", async || {
-        damage_file(&path, &"UPDATE standalone_alarm SET terms = terms;".repeat(25)).await;
-        for change in stream.some(500).await {
-            seen += 1;
-            assert_eq!(change["id"], json!(seen));
-        }
-        (followers(&program.node).await == Some(1)).then_some(())
-    })
-    .await;
+    cut_off(&program, async |count| stream.some(count).await).await;
 
     program.act(&id, "cancel").await.ok();
     while stream.next().await.expect("it goes on")["type"] != "cancelled" {}

@@ -10,19 +10,19 @@ use serde_json::json;
 use sqlx::Connection;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
-use tokio::net::TcpSocket;
 use tokio::net::TcpStream;
 
 use crate::alarms::Program;
 use crate::alarms::calling;
-use crate::alarms::live::followers;
+use crate::alarms::live::cut_off;
+use crate::alarms::live::narrow;
+use crate::alarms::live::twenty_long;
 use crate::alarms::start;
 use crate::harness::eventually;
 use crate::harness::hook::Conduct;
 use crate::harness::hook::Hook;
 use crate::harness::node::Home;
 use crate::harness::talker::Talker;
-use crate::store::damage_file;
 
 super::stories!(
     calls_are_answered_as_over_http,
@@ -298,36 +298,17 @@ async fn talkers_take_the_places_of_followers_and_give_them_back() {
 async fn a_talker_that_does_not_read_is_cut_off_and_another_goes_on() {
     let home = Home::new().with("HTTP__READ_TIMEOUT", "1s");
     let program = Program::new(std::rc::Rc::new(start(home).await), "anna").await;
-    // As long as a label may be.
-    let body = json!({ "delay": "2h", "channel": "email", "label": "\u{1f514}".repeat(500) });
-    let mut id = String::new();
-    for _ in 0..20 {
-        id = program.create(body.clone()).await;
-    }
+    let id = twenty_long(&program).await;
     let subscription = json!({ "owner": "anna", "after": 20 });
     let mut talker = Talker::open(program.port()).await;
     talker.call(1, "subscribe", subscription.clone()).await;
-    // It has room for little, and takes nothing.
-    let socket = TcpSocket::new_v4().expect("a socket");
-    socket.set_recv_buffer_size(2_048).expect("it may be small");
-    let address = ([127, 0, 0, 1], program.port()).into();
-    let stream = socket.connect(address).await.expect("it is taken");
+    // It takes nothing.
+    let stream = narrow(&program).await;
     let slow = Talker::over(stream, program.port(), &[]).await;
     let mut slow = slow.expect("it is let in");
     slow.call(1, "subscribe", subscription).await;
 
-    // Much is told until the slow one's buffers are full and its time is over.
-    let path = program.node.home.database();
-    let mut seen = 20;
-    eventually("the slow one to be cut off", async || {
-        damage_file(&path, &"UPDATE standalone_alarm SET terms = terms;".repeat(25)).await;
-        for change in talker.events(500).await {
-            seen += 1;
-            assert_eq!(change["id"], json!(seen));
-        }
-        (followers(&program.node).await == Some(1)).then_some(())
-    })
-    .await;
+    cut_off(&program, async |count| talker.events(count).await).await;
 
     let cancel = json!({ "owner": "anna", "id": id });
     let cancelled = talker.call(2, "cancel", cancel).await;

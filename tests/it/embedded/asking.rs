@@ -27,16 +27,7 @@ async fn a_key_names_one_alarm_for_ever() {
 #[tokio::test]
 async fn alarms_are_listed_and_called_off() {
     let (_folder, path) = file();
-    let calls = Given::default();
-    let noting = calls.clone();
-    let node = on(&path)
-        .handler("tea", move |call: Call<String>| {
-            noting.note(&call);
-            std::future::ready(Answer::Ok)
-        })
-        .start()
-        .await
-        .expect("it starts");
+    let (node, calls) = noting(on(&path), "tea").await;
     let mut ids = Vec::new();
     for key in ["one", "two", "three"] {
         let asked = node.dispatch("tea", &key, key, LATER).await;

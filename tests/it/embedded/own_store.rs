@@ -177,18 +177,9 @@ async fn a_node_works_on_a_store_of_the_programs_own() {
         inner: inner.await.expect("the store opens"),
         asked: Mutex::default(),
     });
-    let calls = Given::default();
-    let noting = calls.clone();
     let elsewhere = path.with_extension("not-used");
-    let node = on(&elsewhere)
-        .store(Arc::clone(&store) as Arc<dyn Store>)
-        .handler("tea", move |call: Call<String>| {
-            noting.note(&call);
-            std::future::ready(Answer::Ok)
-        })
-        .start()
-        .await
-        .expect("it starts");
+    let own = Arc::clone(&store) as Arc<dyn Store>;
+    let (node, calls) = noting(on(&elsewhere).store(own), "tea").await;
 
     let id = dispatch(&node, "tea", "black").await;
     status(&node, &id, AlarmStatus::Fired).await;

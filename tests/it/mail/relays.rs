@@ -256,5 +256,7 @@ async fn a_node_whose_first_relay_is_down_sends_through_the_second() {
             r#"carillon_submissions_total{{channel="email",class="{class}",provider="127.0.0.1:{port}"}} 1"#
         );
         assert!(metrics.contains(&counted), "{counted}\n{metrics}");
+        let connections = format!(r#"carillon_smtp_connections{{relay="127.0.0.1:{port}",state="busy"}}"#);
+        assert!(metrics.contains(&connections), "{connections}\n{metrics}");
     }
 }
