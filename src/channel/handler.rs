@@ -13,6 +13,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -33,19 +34,16 @@ use crate::channel::Deadline;
 use crate::channel::Message;
 use crate::channel::PAYLOAD;
 use crate::channel::Report;
+use crate::channel::endpoints::Refusal;
+use crate::channel::endpoints::pace::Pace;
+use crate::channel::endpoints::pace::room_for;
 use crate::clock::Clock;
 
 /// Calls of one handler under way at once, where nothing else is said.
 pub const DEFAULT_CALLS: usize = 16;
 
-/// Calls of one handler that wait for room at the most.
-const WAITING: usize = 64;
-
 /// How long a call takes at the most where its alarm does not say.
 const TIME: Duration = Duration::from_secs(5);
-
-/// When it is looked again whether a handler has room.
-const FULL: Duration = Duration::from_secs(5);
 
 /// Calls of one handler under way at once at the most, whatever the program says.
 const MOST_CALLS: usize = 1_024;
@@ -95,11 +93,28 @@ type Take = dyn Fn(Call<Box<RawValue>>) -> BoxFuture<'static, Result<Answer<Stri
 #[derive(Clone)]
 struct Handler {
     take: Arc<Take>,
-    /// Those that are called and those that wait.
-    places: Arc<Semaphore>,
-    /// How many places there are.
-    room: usize,
+    /// How many calls may be under way.
+    most: usize,
     calls: Arc<Semaphore>,
+    pace: Arc<Mutex<Pace>>,
+}
+
+/// The room that a call takes, or one that waits to be made, until this is dropped.
+struct Room {
+    pace: Arc<Mutex<Pace>>,
+    clock: Arc<dyn Clock>,
+    /// When it was called.
+    call: Option<(Duration, OwnedSemaphorePermit)>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut pace = self.pace.lock().expect("no holder panics");
+        pace.present -= 1;
+        if let Some((began, _)) = self.call {
+            pace.ended(began, self.clock.elapsed(), false);
+        }
+    }
 }
 
 /// The handlers of this node, by name.
@@ -132,9 +147,9 @@ impl Handlers {
         };
         let handler = Handler {
             take: Arc::new(take),
-            places: Arc::new(Semaphore::new(calls + WAITING)),
-            room: calls + WAITING,
+            most: calls,
             calls: Arc::new(Semaphore::new(calls)),
+            pace: Arc::default(),
         };
         self.0.insert(name.to_owned(), handler);
     }
@@ -203,32 +218,47 @@ impl HandlerChannel {
     }
 
     /// Waits for room, for as long as a call takes where its alarm does not say, and one that begins then has its whole time.
+    /// Else says when there may be some.
     async fn room(
         &self,
         handler: &Handler,
-        within: Duration,
-        deadline: Deadline,
-    ) -> Option<[OwnedSemaphorePermit; 2]> {
-        let spare = deadline.0.saturating_sub(self.clock.elapsed() + within);
-        let place = handler.places.clone().try_acquire_owned().ok()?;
+        number: u64,
+        (within, deadline): (Duration, Deadline),
+    ) -> Result<Room, Duration> {
+        let now = self.clock.elapsed();
+        let pace = || handler.pace.lock().expect("no holder panics");
+        pace().admit(now, handler.most, number).map_err(Refusal::after)?;
+        let mut room = Room {
+            pace: Arc::clone(&handler.pace),
+            clock: Arc::clone(&self.clock),
+            call: None,
+        };
+        let spare = deadline.0.saturating_sub(now + within);
         let permit = tokio::select! {
             biased;
-            permit = handler.calls.clone().acquire_owned() => permit.ok()?,
-            () = self.clock.sleep(spare.min(TIME)) => return None,
+            permit = handler.calls.clone().acquire_owned() => permit.expect("the semaphore is never closed"),
+            () = self.clock.sleep(spare.min(TIME)) => {
+                drop(room);
+                return Err(pace().book(self.clock.elapsed(), handler.most, number));
+            }
         };
-        Some([place, permit])
+        room.call = Some((self.clock.elapsed(), permit));
+        Ok(room)
     }
 
     async fn call(
         &self,
         handler: &Handler,
-        call: Call<Box<RawValue>>,
+        (number, call): (u64, Call<Box<RawValue>>),
         within: Duration,
         deadline: Deadline,
     ) -> Report {
-        let Some(room) = self.room(handler, within, deadline).await else {
-            let error = "the handler has as many calls as it may have at once".to_owned();
-            return Report::Busy { error, after: FULL };
+        let room = match self.room(handler, number, (within, deadline)).await {
+            Ok(room) => room,
+            Err(after) => {
+                let error = "the handler has as many calls as it may have at once".to_owned();
+                return Report::Busy { error, after };
+            }
         };
         let left = deadline.0.saturating_sub(self.clock.elapsed()).min(within);
         if left.is_zero() {
@@ -307,7 +337,8 @@ impl Channel for HandlerChannel {
             trigger_id: document.trigger_id,
             key: document.idempotency_key,
         };
-        self.call(handler, call, message.within.unwrap_or(TIME), deadline)
+        let within = message.within.unwrap_or(TIME);
+        self.call(handler, (message.number(), call), within, deadline)
             .await
     }
 
@@ -315,9 +346,18 @@ impl Channel for HandlerChannel {
         "handler"
     }
 
+    fn permits_of_one(&self) -> Option<usize> {
+        None
+    }
+
     /// As many as all handlers together have room for, and one that only finds that there is none: so none takes what is
     /// another's.
     fn permits(&self) -> usize {
-        1 + self.handlers.0.values().map(|it| it.room).sum::<usize>()
+        1 + self
+            .handlers
+            .0
+            .values()
+            .map(|it| room_for(it.most))
+            .sum::<usize>()
     }
 }

@@ -3,10 +3,12 @@
 
 pub mod breaker;
 pub mod email;
+mod endpoints;
 pub mod handler;
 pub mod http;
 pub mod outbox;
 pub mod receipt;
+pub mod seats;
 pub mod sms;
 pub mod smtp;
 pub mod webhook;
@@ -36,6 +38,17 @@ pub struct Message {
     pub language: String,
     /// How long one call may take, from its beginning; none: as long as the channel has it.
     pub within: Option<Duration>,
+}
+
+impl Message {
+    /// A number that tells messages apart, the same at every attempt.
+    fn number(&self) -> u64 {
+        let tail = self
+            .id
+            .get(self.id.len().saturating_sub(16)..)
+            .unwrap_or_default();
+        u64::from_str_radix(tail, 16).unwrap_or_default()
+    }
 }
 
 /// What a message says.
@@ -156,6 +169,12 @@ pub trait Channel: Send + Sync + std::fmt::Debug {
     /// How many of them may be now: fewer where the other side is slow, since what is under way has no turn any more.
     fn permits_now(&self) -> usize {
         self.permits()
+    }
+
+    /// How many of them may be one owner's, where owners share what is behind this channel; they are no more than there is
+    /// left for others in any case. None: nobody stands in another's way.
+    fn permits_of_one(&self) -> Option<usize> {
+        Some(self.permits())
     }
 
     /// How many may send now: while nobody on the other side is there, what is due waits where it is.

@@ -1,7 +1,7 @@
 //! The relay: one SMTP server (RFC 5321) to which every message is handed, and the small pool of connections to it.
 //!
 //! ```text
-//! submit: permit ▸ idle or fresh connection ▸ MAIL ▸ RCPT ▸ DATA ▸ body │ final dot ▸ reply
+//! submit: pass ▸ idle or fresh connection ▸ MAIL ▸ RCPT ▸ DATA ▸ body │ final dot ▸ reply
 //!                                                    nothing was sent ──┘  └── in doubt until the reply
 //! ```
 //! The dialogue is our own because three things must be known that no SMTP client library tells: *at which stage* an
@@ -21,6 +21,7 @@ mod pool;
 mod stage;
 mod standing;
 mod tls;
+mod turnstile;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,6 +57,8 @@ pub struct Config {
 /// A mail, ready for the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {
+    /// A number that stands for the owner on whose behalf it is sent.
+    pub owner: u64,
     /// Envelope sender, where bounces go; `None` is the null sender `<>`, which gets none.
     pub sender: Option<Address>,
     /// Envelope recipient.

@@ -6,11 +6,10 @@
 //! ```
 //! The id of the trigger is the call's `webhook-id`, the same on every retry, so that a receiver can tell a repetition.
 //! Success is 2xx alone. People name the targets, so where a call may go is guarded ([`Guard`]), and what one target does
-//! must not delay the calls of others ([`endpoints`]).
+//! must not delay the calls of others ([`endpoints`](crate::channel::endpoints)).
 
 mod answer;
 mod call;
-mod endpoints;
 mod guard;
 mod resolver;
 mod secret;
@@ -27,14 +26,14 @@ use crate::channel::Content;
 use crate::channel::Deadline;
 use crate::channel::Message;
 use crate::channel::Report;
+use crate::channel::endpoints::Endpoints;
+use crate::channel::endpoints::Place;
+use crate::channel::endpoints::Refusal;
 use crate::channel::smtp;
 use crate::clock::Clock;
 use crate::token::Callbacks;
 
 use self::call::Caller;
-use self::endpoints::Endpoints;
-use self::endpoints::Place;
-use self::endpoints::Refusal;
 pub use self::guard::Guard;
 pub use self::guard::Network;
 pub use self::guard::Scheme;
@@ -143,7 +142,7 @@ impl WebhookChannel {
         };
         // Cut short, it would be made twice.
         let latest = deadline.0.saturating_sub(limit);
-        let visit = match self.endpoints.enter(place, number(&message.id), latest).await {
+        let visit = match self.endpoints.enter(place, message.number(), latest).await {
             Ok(visit) => visit,
             Err(refusal) => return put_off(refusal),
         };
@@ -172,24 +171,15 @@ impl WebhookChannel {
 
 /// Nothing was sent, and nothing is anybody's fault.
 fn put_off(refusal: Refusal) -> Report {
-    let (error, after) = match refusal {
-        Refusal::Full(after) => ("the endpoint has as many calls as it may have at once", after),
-        Refusal::Alone(after) => (
-            "the endpoint has not been answering, and is left alone for a while",
-            after,
-        ),
-        Refusal::TooLate(after) => ("there was not the time left that a call may take", after),
+    let error = match refusal {
+        Refusal::Full(_) => "the endpoint has as many calls as it may have at once",
+        Refusal::Alone(_) => "the endpoint has not been answering, and is left alone for a while",
+        Refusal::TooLate(_) => "there was not the time left that a call may take",
     };
     Report::Busy {
         error: error.to_owned(),
-        after,
+        after: refusal.after(),
     }
-}
-
-/// A number that tells messages apart.
-fn number(id: &str) -> u64 {
-    let tail = id.get(id.len().saturating_sub(16)..).unwrap_or_default();
-    u64::from_str_radix(tail, 16).unwrap_or_default()
 }
 
 #[async_trait::async_trait]
@@ -226,5 +216,9 @@ impl Channel for WebhookChannel {
 
     fn permits(&self) -> usize {
         PERMITS
+    }
+
+    fn permits_of_one(&self) -> Option<usize> {
+        Some(self.endpoints.permits_of_one())
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::collections::HashSet;
+use std::ops::Bound;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 
@@ -62,11 +63,11 @@ pub struct Armed {
 struct Lane {
     timers: Mutex<Timers>,
     turns: Mutex<Turns>,
-    earlier: Notify,
+    changed: Notify,
 }
 
 impl Armed {
-    /// Arms a timer for each claim; wakes a lane whose next timer is earlier now.
+    /// Arms a timer for each claim, and wakes its lane.
     pub fn arm(&self, claims: &[Claimed]) {
         for kind in ChannelKind::ALL {
             let mut of_channel = claims.iter().filter(|claim| claim.channel == kind).peekable();
@@ -74,18 +75,14 @@ impl Armed {
                 continue;
             }
             let lane = self.lane(kind);
-            let mut timers = lane.timers();
-            let before = earliest(&timers);
-            timers.extend(of_channel.map(|it| {
+            lane.timers().extend(of_channel.map(|it| {
                 let claim = Claim {
                     generation: it.generation,
                     owner: it.owner,
                 };
                 ((it.due_at, it.id), claim)
             }));
-            if before.is_none_or(|before| earliest(&timers).is_some_and(|now| now < before)) {
-                lane.earlier.notify_one();
-            }
+            lane.changed.notify_one();
         }
     }
 
@@ -96,16 +93,16 @@ impl Armed {
         }
     }
 
-    /// How many claims of a channel are due by `until`, up to `most`.
-    pub fn count_due(&self, kind: ChannelKind, until: DateTime<Utc>, most: usize) -> usize {
-        let timers = self.lane(kind).timers();
-        let due = timers.keys().take_while(|(due_at, _)| *due_at <= until);
-        due.take(most).count()
-    }
-
-    /// Takes out up to `most` claims of a channel that are due by `until`: of each owner the first, then of each the second,
-    /// and so on, whoever had no turn for the longest time first; so that nobody waits for all that somebody else has due.
-    pub fn take_due(&self, kind: ChannelKind, until: DateTime<Utc>, most: usize) -> Vec<Claimed> {
+    /// Takes out up to `most` claims of a channel that are due by `until`, of owners whom `admits` admits: of each owner the
+    /// first, then of each the second, and so on, whoever had no turn for the longest time first; so that nobody waits for
+    /// all that somebody else has due.
+    pub fn take_due(
+        &self,
+        kind: ChannelKind,
+        until: DateTime<Utc>,
+        most: usize,
+        admits: &mut dyn FnMut(u64) -> bool,
+    ) -> Vec<Claimed> {
         let lane = self.lane(kind);
         let mut timers = lane.timers();
         let mut turns = lane.turns.lock().expect("no holder panics");
@@ -119,12 +116,13 @@ impl Armed {
             rounds.insert((*round, last, place), claimed);
             *round += 1;
         }
-        let is_all = rounds.len() <= most;
-        let taken: Vec<Claimed> = rounds.into_values().take(most).collect();
+        let due = rounds.len();
+        let in_turn = rounds.into_values().filter(|claimed| admits(claimed.owner));
+        let taken: Vec<Claimed> = in_turn.take(most).collect();
         for claimed in &taken {
             timers.remove(&(claimed.due_at, claimed.id));
         }
-        turns.note(&taken, is_all);
+        turns.note(&taken, taken.len() == due);
         taken
     }
 
@@ -152,12 +150,21 @@ impl Armed {
 
     /// When the next timer of a channel is due.
     pub fn next_due(&self, kind: ChannelKind) -> Option<DateTime<Utc>> {
-        earliest(&self.lane(kind).timers())
+        let timers = self.lane(kind).timers();
+        timers.first_key_value().map(|((due_at, _), _)| *due_at)
     }
 
-    /// Waits until a timer of the channel is armed that is earlier than all before.
-    pub async fn earlier(&self, kind: ChannelKind) {
-        self.lane(kind).earlier.notified().await;
+    /// When the next timer of a channel is due after `until`.
+    pub fn next_due_after(&self, kind: ChannelKind, until: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let timers = self.lane(kind).timers();
+        let last = (until, TriggerId([u8::MAX; 16]));
+        let mut later = timers.range((Bound::Excluded(last), Bound::Unbounded));
+        later.next().map(|((due_at, _), _)| *due_at)
+    }
+
+    /// Waits until a timer of the channel was armed.
+    pub async fn changed(&self, kind: ChannelKind) {
+        self.lane(kind).changed.notified().await;
     }
 
     /// How many timers are armed.
@@ -203,10 +210,6 @@ impl Lane {
     }
 }
 
-fn earliest(timers: &Timers) -> Option<DateTime<Utc>> {
-    timers.first_key_value().map(|((due_at, _), _)| *due_at)
-}
-
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
@@ -230,9 +233,12 @@ mod tests {
         let armed = Armed::default();
         armed.arm(&[claim(1, 300), claim(2, 100), claim(3, 200), claim(4, 900)]);
         let until = DateTime::UNIX_EPOCH + TimeDelta::milliseconds(300);
-        let first = armed.take_due(ChannelKind::Email, until, 2);
+        let first = armed.take_due(ChannelKind::Email, until, 2, &mut |_| true);
         assert_eq!(first, [claim(2, 100), claim(3, 200)]);
-        assert_eq!(armed.take_due(ChannelKind::Email, until, 9), [claim(1, 300)]);
+        assert_eq!(
+            armed.take_due(ChannelKind::Email, until, 9, &mut |_| true),
+            [claim(1, 300)]
+        );
         assert_eq!(armed.len(), 1);
     }
 
@@ -248,7 +254,7 @@ mod tests {
         armed.arm(&[later(6_001), later(6_002)]);
         let until = DateTime::UNIX_EPOCH + TimeDelta::milliseconds(300);
 
-        let first = armed.take_due(ChannelKind::Email, until, 5);
+        let first = armed.take_due(ChannelKind::Email, until, 5, &mut |_| true);
 
         let expected = [
             claim(0, 100),
@@ -262,7 +268,7 @@ mod tests {
         // Nor where they leave one by one.
         armed.arm(&[later(6_003), later(6_004)]);
         let one_by_one: Vec<Claimed> = (0..4)
-            .flat_map(|_| armed.take_due(ChannelKind::Email, until, 1))
+            .flat_map(|_| armed.take_due(ChannelKind::Email, until, 1, &mut |_| true))
             .collect();
         assert_eq!(
             one_by_one,

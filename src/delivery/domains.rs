@@ -9,14 +9,11 @@ use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use chrono::DateTime;
-use chrono::Utc;
-
+use crate::delivery::places::Places;
+use crate::delivery::places::Rate;
+use crate::delivery::waiting::Waiting;
 use crate::store::Claimed;
 use crate::trigger::TriggerId;
-
-/// So many parts of a second's mails may leave at once.
-const PARTS: u32 = 10;
 
 /// So often domains are forgotten for which nothing waits.
 const TIDY: Duration = Duration::from_mins(1);
@@ -24,158 +21,101 @@ const TIDY: Duration = Duration::from_mins(1);
 /// The order in which mails leave for each domain.
 #[derive(Debug, Default)]
 pub struct Domains {
-    rate: Option<NonZeroU32>,
+    rate: Option<Rate>,
     now: Duration,
     tidied: Duration,
     of: BTreeMap<String, Domain>,
     /// The domain that had the last turn.
     last: String,
-    /// Which have a place, until their fire-check is over.
-    placed: HashSet<TriggerId>,
+    /// Which have a place, and of what domain, until their fire-check is over.
+    placed: HashMap<TriggerId, String>,
     /// Where those wanted to go that a fire-check found no room for.
     refused: HashMap<TriggerId, String>,
 }
 
 #[derive(Debug, Default)]
 struct Domain {
-    /// All the places are given away that there are until then.
-    taken_until: Duration,
-    /// In order, each once: whoever looks up what is due may bring them again.
-    waiting: BTreeMap<(DateTime<Utc>, TriggerId), Claimed>,
-}
-
-/// Places for mails: one in each interval, of which some may be used at once.
-#[derive(Debug, Clone, Copy)]
-struct Pace {
-    interval: Duration,
-    ahead: Duration,
-}
-
-impl Pace {
-    fn of(rate: NonZeroU32) -> Self {
-        let interval = Duration::from_secs(1) / rate.get();
-        let at_once = rate.get().div_ceil(PARTS);
-        Self {
-            interval,
-            ahead: interval * (at_once - 1),
-        }
-    }
-}
-
-impl Domain {
-    /// How long until there is a place.
-    fn pause(&self, pace: Pace, now: Duration) -> Duration {
-        self.taken_until.saturating_sub(now + pace.ahead)
-    }
-
-    /// How many of those who wait have a place now, up to `most`.
-    fn ready(&self, pace: Pace, now: Duration, most: usize) -> usize {
-        let mut taken_until = self.taken_until;
-        let places = std::iter::repeat_with(|| {
-            let is_free = taken_until <= now + pace.ahead;
-            taken_until = taken_until.max(now) + pace.interval;
-            is_free
-        });
-        let most = most.min(self.waiting.len());
-        places.take(most).take_while(|is_free| *is_free).count()
-    }
-
-    fn take_place(&mut self, pace: Pace, now: Duration) -> bool {
-        let is_free = self.pause(pace, now).is_zero();
-        if is_free {
-            self.taken_until = self.taken_until.max(now) + pace.interval;
-        }
-        is_free
-    }
+    places: Places,
+    waiting: Waiting,
 }
 
 impl Domains {
     /// Follows the configuration and the boot-time clock.
     pub fn follow(&mut self, rate: Option<NonZeroU32>, now: Duration) {
-        (self.rate, self.now) = (rate, now);
+        (self.rate, self.now) = (rate.map(Rate::of), now);
         if now.saturating_sub(self.tidied) >= TIDY {
             self.of
-                .retain(|_, domain| !domain.waiting.is_empty() || domain.taken_until > now);
+                .retain(|_, domain| !domain.waiting.is_empty() || !domain.places.are_untouched(now));
             self.tidied = now;
         }
     }
 
     /// Whether a mail may leave for this address now; asked again of the same trigger, the answer is the same.
     pub fn may_leave(&mut self, id: TriggerId, address: &str) -> bool {
-        let Some(pace) = self.rate.map(Pace::of) else {
+        let Some(rate) = self.rate else {
             return true;
         };
-        if self.placed.contains(&id) {
+        if self.placed.contains_key(&id) {
             return true;
         }
         let name = address.rsplit('@').next().unwrap_or_default().to_lowercase();
         let domain = self.of.entry(name.clone()).or_default();
-        let may_leave = domain.waiting.is_empty() && domain.take_place(pace, self.now);
-        if may_leave {
-            self.placed.insert(id);
+        let may_leave = domain.waiting.is_empty() && domain.places.take(rate, self.now);
+        let noted = if may_leave {
+            &mut self.placed
         } else {
-            self.refused.insert(id, name);
-        }
+            &mut self.refused
+        };
+        noted.insert(id, name);
         may_leave
     }
 
-    /// Lets those of `left` wait that there was no room for; returns the others. The fire-check of `claims` is over.
-    pub fn hold(&mut self, claims: &[Claimed], left: &[Claimed]) -> Vec<Claimed> {
+    /// Lets those of `left` wait that there was no room for; returns the others. The fire-check of `claims` is over, and
+    /// those of `leaving` leave: the others give back their places.
+    pub fn hold(
+        &mut self,
+        claims: &[Claimed],
+        left: &[Claimed],
+        leaving: &HashSet<TriggerId>,
+    ) -> Vec<Claimed> {
         let mut others = Vec::new();
         for claim in left {
             match self.refused.remove(&claim.id) {
-                Some(name) => {
-                    let domain = self.of.entry(name).or_default();
-                    domain.waiting.insert((claim.due_at, claim.id), *claim);
-                }
+                Some(name) => self.of.entry(name).or_default().waiting.insert(*claim),
                 None => others.push(*claim),
             }
         }
         for claim in claims {
-            self.placed.remove(&claim.id);
             self.refused.remove(&claim.id);
+            let unused = self.placed.remove(&claim.id);
+            let unused = unused.filter(|_| !leaving.contains(&claim.id));
+            let domain = unused.and_then(|name| self.of.get_mut(&name));
+            if let Some((domain, rate)) = domain.zip(self.rate) {
+                domain.places.give_back(rate);
+            }
         }
         others
     }
 
-    /// How many of those who wait may leave now, up to `most`.
-    pub fn ready(&self, most: usize) -> usize {
-        let waiting = self.of.values().filter(|domain| !domain.waiting.is_empty());
-        let ready = waiting.map(|domain| match self.rate.map(Pace::of) {
-            Some(pace) => domain.ready(pace, self.now, most),
-            None => domain.waiting.len(),
-        });
-        ready.sum::<usize>().min(most)
-    }
-
-    /// Up to `most` of those who may leave now: of each domain one, then of each the next, whichever had no turn for longest
-    /// first.
-    pub fn take(&mut self, most: usize) -> Vec<Claimed> {
-        let pace = self.rate.map(Pace::of);
+    /// Up to `most` of those who may leave now, of owners whom `admits` admits: of each domain one, then of each the next,
+    /// whichever had no turn for longest first.
+    pub fn take(&mut self, most: usize, admits: &mut dyn FnMut(u64) -> bool) -> Vec<Claimed> {
         let mut taken = Vec::new();
-        let names: Vec<String> = self
+        let mut names: Vec<String> = self
             .of
             .iter()
             .filter(|(_, domain)| !domain.waiting.is_empty())
             .map(|(name, _)| name.clone())
             .collect();
         let first = names.partition_point(|name| *name <= self.last);
+        names.rotate_left(first);
         loop {
             let before = taken.len();
-            for name in names[first..].iter().chain(&names[..first]) {
-                let Some(domain) = self.of.get_mut(name).filter(|it| !it.waiting.is_empty()) else {
-                    continue;
-                };
+            for name in &names {
                 if taken.len() == most {
                     return taken;
                 }
-                if pace.is_none_or(|pace| domain.take_place(pace, self.now))
-                    && let Some((_, claim)) = domain.waiting.pop_first()
-                {
-                    self.placed.insert(claim.id);
-                    self.last.clone_from(name);
-                    taken.push(claim);
-                }
+                taken.extend(self.take_one(name, admits));
             }
             if taken.len() == before {
                 return taken;
@@ -183,17 +123,29 @@ impl Domains {
         }
     }
 
+    /// The one whose turn it is of a domain that has a place.
+    fn take_one(&mut self, name: &String, admits: &mut dyn FnMut(u64) -> bool) -> Option<Claimed> {
+        let domain = self.of.get_mut(name)?;
+        if self
+            .rate
+            .is_some_and(|rate| !domain.places.pause(rate, self.now).is_zero())
+        {
+            return None;
+        }
+        let claim = domain.waiting.pop(admits)?;
+        if let Some(rate) = self.rate {
+            domain.places.take(rate, self.now);
+        }
+        self.placed.insert(claim.id, name.clone());
+        self.last.clone_from(name);
+        Some(claim)
+    }
+
     /// Up to `most` of those of these owners who wait, though they have no place.
     pub fn take_of(&mut self, owners: &HashSet<u64>, most: usize) -> Vec<Claimed> {
         let mut taken = Vec::new();
         for domain in self.of.values_mut() {
-            domain.waiting.retain(|_, claim| {
-                let is_taken = taken.len() < most && owners.contains(&claim.owner);
-                if is_taken {
-                    taken.push(*claim);
-                }
-                !is_taken
-            });
+            taken.extend(domain.waiting.take_of(owners, most - taken.len()));
         }
         taken
     }
@@ -201,14 +153,18 @@ impl Domains {
     /// How long none of those who wait may leave; none where nobody waits.
     pub fn pause(&self, now: Duration) -> Option<Duration> {
         let waiting = self.of.values().filter(|domain| !domain.waiting.is_empty());
-        let pace = self.rate.map(Pace::of);
-        let pauses = waiting.map(|domain| pace.map_or(Duration::ZERO, |pace| domain.pause(pace, now)));
+        let pauses = waiting.map(|domain| {
+            self.rate
+                .map_or(Duration::ZERO, |rate| domain.places.pause(rate, now))
+        });
         pauses.min()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use chrono::DateTime;
+
     use super::*;
     use crate::trigger::ChannelKind;
 
@@ -233,7 +189,8 @@ mod tests {
             .iter()
             .partition(|(number, domain)| domains.may_leave(claim(*number).id, &format!("jo@{domain}")));
         let left: Vec<Claimed> = left.iter().map(|(number, _)| claim(*number)).collect();
-        assert_eq!(domains.hold(&claims, &left), []);
+        let leaving = leave.iter().map(|(number, _)| claim(*number).id).collect();
+        assert_eq!(domains.hold(&claims, &left, &leaving), []);
         leave.iter().map(|(number, _)| *number).collect()
     }
 
@@ -260,12 +217,12 @@ mod tests {
         assert_eq!(ask(&mut domains, &asked), [1, 4]);
 
         assert_eq!(domains.pause(at(100_000)), Some(at(500)));
-        assert_eq!((domains.ready(9), domains.take(9)), (0, vec![]));
+        assert_eq!(domains.take(9, &mut |_| true), []);
         domains.follow(NonZeroU32::new(2), at(100_500));
-        assert_eq!((domains.ready(9), numbers(&domains.take(9))), (1, vec![2]));
+        assert_eq!(numbers(&domains.take(9, &mut |_| true)), [2]);
         assert_eq!(ask(&mut domains, &[(2, "slow.org"), (5, "slow.org")]), [2]);
         domains.follow(NonZeroU32::new(2), at(101_000));
-        assert_eq!(numbers(&domains.take(9)), [3]);
+        assert_eq!(numbers(&domains.take(9, &mut |_| true)), [3]);
     }
 
     #[test]
@@ -278,7 +235,7 @@ mod tests {
 
         domains.follow(NonZeroU32::new(2), at(160_000));
 
-        assert_eq!((domains.ready(9), numbers(&domains.take(9))), (1, vec![2]));
+        assert_eq!(numbers(&domains.take(9, &mut |_| true)), [2]);
     }
 
     #[test]
@@ -292,7 +249,7 @@ mod tests {
         let mut taken = Vec::new();
         for round in 1..5 {
             domains.follow(NonZeroU32::new(2), at(100_000 + round * 1_000));
-            taken.extend(numbers(&domains.take(1)));
+            taken.extend(numbers(&domains.take(1, &mut |_| true)));
         }
 
         assert_eq!(taken, [4, 3, 6, 5]);
@@ -305,7 +262,8 @@ mod tests {
         assert!(domains.may_leave(claim(1).id, "jo@a.org"));
         assert!(domains.may_leave(claim(1).id, "jo@a.org"));
 
-        assert_eq!(domains.hold(&[claim(1)], &[]), []);
+        let leaving = HashSet::from([claim(1).id]);
+        assert_eq!(domains.hold(&[claim(1)], &[], &leaving), []);
         assert!(
             !domains.may_leave(claim(1).id, "jo@a.org"),
             "this is another attempt"
@@ -319,7 +277,7 @@ mod tests {
 
         domains.follow(None, at(100_000));
 
-        assert_eq!((domains.ready(9), numbers(&domains.take(9))), (2, vec![2, 3]));
+        assert_eq!(numbers(&domains.take(9, &mut |_| true)), [2, 3]);
         assert_eq!(domains.pause(at(100_000)), None);
     }
 
@@ -338,6 +296,44 @@ mod tests {
         );
 
         assert_eq!(numbers(&domains.take_of(&HashSet::from([3, 5]), 9)), [3, 5]);
-        assert_eq!(domains.ready(9), 0);
+        domains.follow(None, at(100_000));
+        assert_eq!(numbers(&domains.take(9, &mut |_| true)), [2]);
+    }
+
+    #[test]
+    fn a_place_that_was_not_used_is_there_for_the_next() {
+        let mut domains = two_a_second();
+        assert!(domains.may_leave(claim(1).id, "jo@a.org"));
+        assert!(!domains.may_leave(claim(2).id, "jo@a.org"));
+
+        // The first was over a limit, say.
+        let claims = [claim(1), claim(2)];
+        assert_eq!(domains.hold(&claims, &claims[1..], &HashSet::new()), []);
+
+        assert_eq!(numbers(&domains.take(9, &mut |_| true)), [2]);
+    }
+
+    #[test]
+    fn who_waits_for_a_domain_does_not_wait_for_all_that_somebody_else_sends_there() {
+        let mut domains = two_a_second();
+        let flood: Vec<Claimed> = (1..100)
+            .map(|number| Claimed {
+                owner: 7,
+                ..claim(number)
+            })
+            .collect();
+        for claim in &flood {
+            domains.may_leave(claim.id, "jo@a.org");
+        }
+        let leaving = HashSet::from([flood[0].id]);
+        domains.hold(&flood, &flood[1..], &leaving);
+        assert!(ask(&mut domains, &[(200, "a.org")]).is_empty());
+
+        domains.follow(NonZeroU32::new(2), at(101_000));
+        let first = domains.take(1, &mut |_| true);
+        domains.follow(NonZeroU32::new(2), at(102_000));
+        let second = domains.take(1, &mut |_| true);
+
+        assert!(numbers(&[first, second].concat()).contains(&200));
     }
 }

@@ -3,9 +3,11 @@
 
 mod turns;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::channel::Channel;
 use crate::channel::Deadline;
 use crate::channel::breaker::Openness;
+use crate::channel::seats::Seats;
 use crate::clock::Clock;
 use crate::delivery::ChannelConfig;
 use crate::delivery::Config;
@@ -53,6 +56,7 @@ use crate::store::Store;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
+use crate::trigger::TriggerId;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
 use crate::trigger::outcome::Outcome;
@@ -134,6 +138,20 @@ struct Grant {
     config: ChannelConfig,
 }
 
+/// A message that is under way for an owner; no longer once this is dropped.
+struct Seat {
+    seats: Arc<Mutex<Seats>>,
+    freed: Arc<Notify>,
+    owner: u64,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.lock().expect("no holder panics").leave(self.owner);
+        self.freed.notify_one();
+    }
+}
+
 /// One channel's loop.
 #[derive(Debug, Clone)]
 pub struct Lane {
@@ -144,6 +162,11 @@ pub struct Lane {
     limiter: Arc<Mutex<Limiter>>,
     throughput: Arc<Mutex<Throughput>>,
     domains: Arc<Mutex<Domains>>,
+    seats: Arc<Mutex<Seats>>,
+    /// Notified once a message is no longer under way.
+    freed: Arc<Notify>,
+    /// Whether something is due that has no seat.
+    waits_for_seat: Arc<AtomicBool>,
     finished: mpsc::Sender<Vec<Finished>>,
 }
 
@@ -164,6 +187,9 @@ impl Lane {
             limiter: Arc::default(),
             throughput: Arc::default(),
             domains: Arc::default(),
+            seats: Arc::default(),
+            freed: Arc::default(),
+            waits_for_seat: Arc::default(),
             finished,
         }
     }
@@ -191,7 +217,8 @@ impl Lane {
             if self.tick(permit).await == 0 {
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    () = self.shared.armed.earlier(self.kind) => {}
+                    () = self.shared.armed.changed(self.kind) => {}
+                    () = self.freed.notified() => {}
                     () = self.shared.clock.sleep(self.pause()) => {}
                 }
             }
@@ -200,25 +227,14 @@ impl Lane {
 
     /// Waits until at least one more message may be sent.
     pub async fn permit(&self) -> OwnedSemaphorePermit {
-        let one_more = u32::try_from(self.unused() + 1).expect("permits are few");
-        let permits = self.permits.clone().acquire_many_owned(one_more).await;
-        let mut permits = permits.expect("the semaphore is never closed");
-        permits.split(1).expect("there is one at least")
-    }
-
-    /// Permits that nobody gets now, since the other side is slow.
-    fn unused(&self) -> usize {
-        let most = self.channel.permits();
-        most - self.channel.permits_now().clamp(1, most)
+        let permit = self.permits.clone().acquire_owned().await;
+        permit.expect("the semaphore is never closed")
     }
 
     /// Fires what is due now, as much as may be sent at once. Returns how many timers were taken.
     pub async fn tick(&self, mut permits: OwnedSemaphorePermit) -> usize {
         let most = match self.channel.openness() {
-            Openness::Everybody => {
-                let more = self.permits.available_permits().saturating_sub(self.unused());
-                (more + 1).min(BATCH)
-            }
+            Openness::Everybody => (self.permits.available_permits() + 1).min(BATCH),
             Openness::OneProbe => 1,
             // What is due waits here, and leaves when the other side is back.
             Openness::Nobody(_) => return 0,
@@ -243,14 +259,16 @@ impl Lane {
         let deadline = Deadline(began + config.delivery.send_within);
         let Some(checked) = self.fire_check(claims, room, (token, deadline), &config).await else {
             // The store is gone for longer than the check is good for. Nothing is lost by asking again.
-            self.domains().hold(claims, &[]);
+            self.domains().hold(claims, &[], &HashSet::new());
             self.shared.armed.arm(claims);
             return;
         };
         self.shared.armed.arm(&checked.claimed);
         self.shared.armed.arm(&checked.deferred);
         self.shared.metrics.deferred(self.kind, checked.deferred.len());
-        let left = self.domains().hold(claims, &checked.left);
+        let granted = checked.granted.iter();
+        let granted: HashSet<TriggerId> = granted.map(|candidate| candidate.trigger.id).collect();
+        let left = self.domains().hold(claims, &checked.left, &granted);
         self.shared.armed.arm(&left);
         self.shared
             .metrics
@@ -277,8 +295,12 @@ impl Lane {
                 "trigger recorded without being sent",
             );
         }
-        for candidates in digest::messages(checked.granted) {
+        let messages = digest::messages(checked.granted);
+        self.throughput()
+            .spend(messages.len(), self.shared.clock.elapsed());
+        for candidates in messages {
             let permit = permits.split(1);
+            let seat = self.seat(candidates[0].owner.id.hash());
             let config = config.channels.get(&self.kind);
             if let Some(config) = config.map(|config| notice::config_for(&candidates[0], config)) {
                 let grant = Grant {
@@ -287,8 +309,17 @@ impl Lane {
                     deadline,
                     config,
                 };
-                self.shared.sends.spawn(self.clone().send(grant, permit));
+                self.shared.sends.spawn(self.clone().send(grant, (permit, seat)));
             }
+        }
+    }
+
+    fn seat(&self, owner: u64) -> Seat {
+        self.seats().take(owner);
+        Seat {
+            seats: Arc::clone(&self.seats),
+            freed: Arc::clone(&self.freed),
+            owner,
         }
     }
 
@@ -323,7 +354,7 @@ impl Lane {
         None
     }
 
-    async fn send(self, grant: Grant, permit: Option<OwnedSemaphorePermit>) {
+    async fn send(self, grant: Grant, room: (Option<OwnedSemaphorePermit>, Seat)) {
         let ends = self.attempt(&grant).await;
         let token = grant.token;
         let finished = grant
@@ -342,7 +373,7 @@ impl Lane {
             });
         // The settler outlives the lanes; without it the rows stay `sending` and are rescued.
         let _ = self.finished.send(finished.collect()).await;
-        drop(permit);
+        drop(room);
     }
 
     /// Sends the message, and says what that means for each that it stands for.

@@ -4,7 +4,6 @@
 //! This limiter knows one node and only guesses (it counts what it let pass, sent or not), so it never decides: what it
 //! holds back goes to the fire-check a moment later, which counts exactly.
 
-use std::collections::BTreeMap;
 use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,15 +11,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use chrono::DateTime;
-use chrono::Utc;
 use governor::Quota;
 use governor::RateLimiter;
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::HashMapStateStore;
 
+use crate::delivery::waiting::Waiting;
 use crate::store::Claimed;
-use crate::trigger::TriggerId;
 use crate::trigger::limit::Limit;
 
 /// However busy the node is, what was held back has a turn so often.
@@ -38,8 +35,7 @@ pub struct Limiter {
     keyed: Option<Keyed>,
     ticks: Ticks,
     tidied: Duration,
-    /// In order, each once: whoever looks up what is due may bring them again.
-    held_back: BTreeMap<(DateTime<Utc>, TriggerId), Claimed>,
+    held_back: Waiting,
     last_turn: Duration,
 }
 
@@ -76,35 +72,31 @@ impl Limiter {
         let (pass, held_back): (Vec<_>, Vec<_>) = due
             .into_iter()
             .partition(|claim| keyed.check_key(&claim.owner).is_ok());
-        self.held_back.extend(
-            held_back
-                .into_iter()
-                .map(|claim| ((claim.due_at, claim.id), claim)),
-        );
+        for claim in held_back {
+            self.held_back.insert(claim);
+        }
         pass
     }
 
-    /// How many were held back.
-    pub fn len(&self) -> usize {
-        self.held_back.len()
+    /// Whether something was held back.
+    pub fn holds_something(&self) -> bool {
+        !self.held_back.is_empty()
     }
 
     /// Up to `most` of those of these owners that were held back.
     pub fn held_back_of(&mut self, owners: &HashSet<u64>, most: usize) -> Vec<Claimed> {
-        let mut left = most;
-        let of_owners = self.held_back.extract_if(.., |_, claim| {
-            let is_taken = left > 0 && owners.contains(&claim.owner);
-            left -= usize::from(is_taken);
-            is_taken
-        });
-        of_owners.map(|(_, claim)| claim).collect()
+        self.held_back.take_of(owners, most)
     }
 
-    /// Up to `most` of those that were held back.
-    pub fn held_back(&mut self, most: usize, now: Duration) -> Vec<Claimed> {
+    /// Up to `most` of those that were held back, of owners whom `admits` admits.
+    pub fn held_back(
+        &mut self,
+        most: usize,
+        now: Duration,
+        admits: &mut dyn FnMut(u64) -> bool,
+    ) -> Vec<Claimed> {
         self.last_turn = now;
-        std::iter::from_fn(|| self.held_back.pop_first())
-            .map(|(_, claim)| claim)
+        std::iter::from_fn(|| self.held_back.pop(&mut *admits))
             .take(most)
             .collect()
     }
@@ -138,8 +130,11 @@ impl governor::clock::Clock for Ticks {
 
 #[cfg(test)]
 mod tests {
+    use chrono::DateTime;
+
     use super::*;
     use crate::trigger::ChannelKind;
+    use crate::trigger::TriggerId;
     use crate::trigger::limit::OnLimit;
 
     const LIMIT: Limit = Limit {
@@ -173,7 +168,7 @@ mod tests {
         let passed = limiter.pass(vec![of(1, 1), of(1, 2), of(1, 3), of(2, 4), of(1, 5)]);
 
         assert_eq!(passed, [of(1, 1), of(1, 2), of(2, 4)]);
-        let later = limiter.held_back(9, Duration::from_secs(100));
+        let later = limiter.held_back(9, Duration::from_secs(100), &mut |_| true);
         assert_eq!(later, [of(1, 3), of(1, 5)]);
     }
 
@@ -184,7 +179,10 @@ mod tests {
 
         assert!(!limiter.is_turn_of_held_back(Duration::from_millis(100_999)));
         assert!(limiter.is_turn_of_held_back(Duration::from_secs(101)));
-        assert_eq!(limiter.held_back(1, Duration::from_secs(101)), [of(1, 3)]);
+        assert_eq!(
+            limiter.held_back(1, Duration::from_secs(101), &mut |_| true),
+            [of(1, 3)]
+        );
         assert!(!limiter.is_turn_of_held_back(Duration::from_millis(101_500)));
     }
 
@@ -205,7 +203,10 @@ mod tests {
 
         limiter.pass(vec![of(1, 3)]);
 
-        assert_eq!(limiter.held_back(9, Duration::from_secs(100)), [of(1, 3)]);
+        assert_eq!(
+            limiter.held_back(9, Duration::from_secs(100), &mut |_| true),
+            [of(1, 3)]
+        );
     }
 
     #[test]
@@ -217,8 +218,8 @@ mod tests {
         let of_one = limiter.held_back_of(&HashSet::from([2]), 1);
 
         assert_eq!(of_one, [of(2, 7)]);
-        let others = limiter.held_back(9, Duration::from_secs(100));
-        assert_eq!(others, [of(1, 3), of(1, 4), of(2, 8)]);
+        let others = limiter.held_back(9, Duration::from_secs(100), &mut |_| true);
+        assert_eq!(others, [of(1, 3), of(2, 8), of(1, 4)], "in turn");
     }
 
     #[test]

@@ -20,11 +20,13 @@ mod learn;
 mod limiter;
 pub mod message;
 pub mod notice;
+mod places;
 pub mod recall;
 pub mod reminder;
 pub mod settle;
 pub mod settler;
 mod throughput;
+mod waiting;
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -887,28 +887,35 @@ async fn while_the_other_side_is_slow_few_are_under_way() {
     let channel = Scripted::held(refused(Blame::Message));
     channel.permits_now.store(1, std::sync::atomic::Ordering::SeqCst);
     let mut scene = Scene::through(Some(channel.clone())).await;
-    for key in ["e", "f", "g"] {
+    scene.hand.owner("bert", "UTC").await;
+    for (key, owner) in [("e", "anna"), ("f", "anna"), ("g", "bert")] {
         let text = event(key, "DTSTART:20261201T080100Z\nDURATION:PT1H");
-        scene.hand.change(key, "anna", text).await;
+        scene.hand.change(key, owner, text).await;
     }
     scene.clock.advance(Duration::from_mins(1));
     let lane = scene.hand.node.lanes[0].clone();
     assert_eq!(lane.tick(lane.permit().await).await, 1);
-    assert!(
-        futures_util::poll!(std::pin::pin!(lane.permit())).is_pending(),
-        "one is under way, and more may not be"
+    assert_eq!(
+        lane.tick(lane.permit().await).await,
+        0,
+        "no more may be under way"
     );
-    channel.permits_now.store(3, std::sync::atomic::Ordering::SeqCst);
-    assert_eq!(lane.tick(lane.permit().await).await, 2);
-    while channel.ids.lock().unwrap().len() < 3 {
-        tokio::task::yield_now().await;
-    }
+    let under_way = async |may_be: usize, are: usize| {
+        channel
+            .permits_now
+            .store(may_be, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(lane.tick(lane.permit().await).await, 1);
+        while channel.ids.lock().unwrap().len() < are {
+            tokio::task::yield_now().await;
+        }
+    };
+    under_way(2, 2).await;
+    under_way(4, 3).await;
     channel.let_go.notify_one();
     scene.hand.advance(TimeDelta::minutes(30)).await;
-    assert_eq!(
-        scene.outcomes().await,
-        [sent("01 08:01"), sent("01 08:01"), sent("01 08:01")]
-    );
+    assert_eq!(scene.outcomes().await, [sent("01 08:01"), sent("01 08:01")]);
+    let others = scene.hand.history("bert").await;
+    assert_eq!(others.iter().map(brief).collect::<Vec<_>>(), [sent("01 08:01")]);
 }
 
 #[tokio::test]

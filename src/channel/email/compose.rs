@@ -84,6 +84,7 @@ pub fn compose(
         return Err(ComposeError::NotAscii);
     }
     Ok(Letter {
+        owner: message.owner,
         sender: letterhead.envelope_sender.clone(),
         to,
         raw,

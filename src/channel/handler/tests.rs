@@ -76,7 +76,7 @@ fn endless(
 impl Scene {
     /// Waits until so many calls of the handler that may have one at once are under way or wait.
     async fn inside(&self, count: usize) {
-        while self.channel.handlers.0["tea"].places.available_permits() != 1 + WAITING - count {
+        while self.channel.handlers.0["tea"].pace.lock().unwrap().present != count {
             tokio::task::yield_now().await;
         }
     }
@@ -286,13 +286,13 @@ async fn a_handler_that_hangs_takes_no_room_of_another() {
     handlers.put("tea", 1, endless(&begun));
     handlers.put("coffee", 2, async |_: Call<Tea>| Answer::Ok);
     let scene = Scene::of(handlers);
-    assert_eq!(scene.channel.permits(), 1 + (1 + WAITING) + (2 + WAITING));
-    let hanging = futures_util::future::join_all((0..=WAITING).map(|_| scene.send(r#"{"cups":1}"#)));
+    assert_eq!(scene.channel.permits(), 1 + room_for(1) + room_for(2));
+    let hanging = futures_util::future::join_all((0..room_for(1)).map(|_| scene.send(r#"{"cups":1}"#)));
     tokio::select! {
         _ = hanging => panic!("they hang"),
         () = async {
             begun.notified().await;
-            scene.inside(1 + WAITING).await;
+            scene.inside(room_for(1)).await;
             let none = error_of(scene.send(r#"{"cups":1}"#).await);
             assert_eq!(none.0, "busy", "there is no place to wait at");
             let other = scene.send_to("coffee", r#"{"cups":1}"#, None, TIME).await;

@@ -13,6 +13,7 @@ use crate::channel::Report;
 use crate::channel::smtp::stage::Cause;
 use crate::channel::smtp::stage::Failure;
 use crate::channel::smtp::stage::Stage;
+use crate::channel::smtp::standing::About;
 
 /// Characters of a reply that are kept.
 const MAX_TEXT: usize = 300;
@@ -68,15 +69,19 @@ fn refused(stage: Stage, reply: &Response, error: String) -> Report {
 
 /// A refusal that may be about us: of our sender, or for reasons of policy (RFC 3463 section 3.8), which a relay that has us
 /// on a list gives for every message.
-pub(super) fn may_be_about_us(failure: &Failure) -> bool {
+pub(super) fn may_be_about_us(failure: &Failure) -> Option<About> {
     let Cause::Refused(reply) = &failure.cause else {
-        return false;
+        return None;
     };
     let is_policy = match enhanced(reply) {
         Some(code) => code.starts_with("5.7.") || matches!(code, "5.1.7" | "5.1.8"),
         None => reply.has_code(554),
     };
-    u16::from(reply.code()) >= 500 && (failure.stage == Stage::Mail || is_policy)
+    match failure.stage {
+        _ if u16::from(reply.code()) < 500 => None,
+        Stage::Mail => Some(About::Sender),
+        _ => is_policy.then_some(About::Policy),
+    }
 }
 
 /// The attempt failed for what we are, not for what was sent: an operator can mend it.

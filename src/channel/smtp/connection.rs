@@ -265,6 +265,7 @@ mod tests {
             is_out_of_step: false,
         };
         let letter = Letter {
+            owner: 1,
             sender: None,
             to: "jo@example.org".parse().unwrap(),
             raw: "line\r\n".repeat(100),

@@ -1,15 +1,10 @@
-//! Connections to the relay: never more than the permits, reused while they are fresh, closed when nobody needs them.
+//! Connections to the relay: never more than there may be, reused while they are fresh, closed when nobody needs them.
 
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::Weak;
 use std::time::Duration;
-
-use lettre::Address;
-use lettre::transport::smtp::response::Response;
-use tokio::sync::Semaphore;
-use tokio::sync::SemaphorePermit;
 
 use crate::channel::Blame;
 use crate::channel::Deadline;
@@ -31,7 +26,9 @@ use crate::channel::smtp::stage::Stage;
 use crate::channel::smtp::stage::Steps;
 use crate::channel::smtp::standing::Standing;
 use crate::channel::smtp::tls::Encryption;
+use crate::channel::smtp::turnstile::Turnstile;
 use crate::clock::Clock;
+use lettre::transport::smtp::response::Response;
 
 /// Relays and the machines between forget connections; one used this recently is taken as it is.
 const FRESH: Duration = Duration::from_secs(5);
@@ -52,15 +49,15 @@ struct Shared {
     config: Config,
     encryption: Option<Encryption>,
     clock: Arc<dyn Clock>,
-    permits: Semaphore,
+    turnstile: Arc<Turnstile>,
     idle: Mutex<Idle>,
     breaker: Mutex<Breaker>,
     pace: Mutex<Pace>,
     standing: Mutex<Standing>,
 }
 
-/// Who holds a permit holds at most one connection, taken from here or new: those in use and those here are together
-/// never more than the permits.
+/// Who has a pass holds at most one connection, taken from here or new: those in use and those here are together never
+/// more than there may be.
 #[derive(Default)]
 struct Idle {
     connections: Vec<Connection>,
@@ -87,7 +84,7 @@ impl Relay {
             Tls::Starttls | Tls::Implicit => Some(Encryption::for_relay(&config)?),
         };
         let shared = Shared {
-            permits: Semaphore::new(config.connections),
+            turnstile: Turnstile::new(config.connections),
             idle: Mutex::default(),
             breaker: Mutex::default(),
             pace: Mutex::default(),
@@ -124,11 +121,7 @@ impl Relay {
     /// How many connections are in use, and how many wait for the next message.
     pub fn connections(&self) -> (usize, usize) {
         let shared = &self.shared;
-        let busy = shared
-            .config
-            .connections
-            .saturating_sub(shared.permits.available_permits());
-        (busy, shared.idle().connections.len())
+        (shared.turnstile.inside(), shared.idle().connections.len())
     }
 
     /// Opens a connection as for a message (greeting, TLS, AUTH), says goodbye and sends nothing. The error is what went
@@ -166,7 +159,7 @@ impl Relay {
                 ..
             })
         );
-        let report = self.judge(outcome, &letter.to);
+        let report = self.judge(outcome, letter);
         if was_asked {
             self.note(&report);
             if let Some(witness) = &self.witness {
@@ -176,16 +169,19 @@ impl Relay {
         report
     }
 
-    fn judge(&self, outcome: Result<Response, Failure>, to: &Address) -> Report {
-        match outcome {
+    fn judge(&self, outcome: Result<Response, Failure>, letter: &Letter) -> Report {
+        let failure = match outcome {
             Ok(reply) => {
-                self.shared.standing().accepted();
-                classify::accepted(&reply, to)
+                self.shared.standing().accepted(letter);
+                return classify::accepted(&reply, &letter.to);
             }
-            Err(failure) if classify::may_be_about_us(&failure) && self.shared.standing().refused(to) => {
-                classify::failed_for_us(&failure, to)
-            }
-            Err(failure) => classify::failed(&failure, to),
+            Err(failure) => failure,
+        };
+        let about = classify::may_be_about_us(&failure);
+        if about.is_some_and(|about| self.shared.standing().refused(letter, about)) {
+            classify::failed_for_us(&failure, &letter.to)
+        } else {
+            classify::failed(&failure, &letter.to)
         }
     }
 
@@ -219,7 +215,8 @@ impl Relay {
     }
 
     async fn attempt(&self, steps: &Steps<'_>, letter: &Letter) -> Result<Response, Failure> {
-        let _permit = self.permit(steps).await?;
+        let waiting = async { Ok(self.shared.turnstile.enter(letter.owner).await) };
+        let _pass = steps.run(Stage::Permit, waiting).await?;
         // Asked only now: many may have waited while it turned out that the relay is down.
         if !self.shared.breaker().admits(self.shared.clock.elapsed()) {
             return Err(Failure {
@@ -250,11 +247,6 @@ impl Relay {
         };
         self.release(connection, outcome.as_ref().err()).await;
         outcome
-    }
-
-    async fn permit(&self, steps: &Steps<'_>) -> Result<SemaphorePermit<'_>, Failure> {
-        let waiting = async { self.shared.permits.acquire().await.map_err(std::io::Error::other) };
-        steps.run(Stage::Permit, waiting).await
     }
 
     async fn connection(&self, steps: &Steps<'_>) -> Result<Connection, Failure> {

@@ -1,11 +1,29 @@
 //! Whether a relay that refuses one message after the other means the messages or us. Pure.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 
 use lettre::Address;
 
-/// So many recipients in a row, of whom not one was served: it is not about them.
-const ENOUGH: usize = 10;
+use crate::channel::smtp::Letter;
+
+/// So many recipients in a row, of whom not one was served: it is not about one of them.
+const RECIPIENTS: usize = 10;
+
+/// Owners among whose messages they are, unless there are no more: what one of them wants sent says nothing of the others.
+const OWNERS: usize = 5;
+
+/// Domains where they live, unless there are no more: that a relay does not serve one says nothing of the others.
+const DOMAINS: usize = 3;
+
+/// What a refusal that may be about us is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// Our sender, before a recipient was named.
+    Sender,
+    /// Whatever the relay's policy says.
+    Policy,
+}
 
 /// How we stand with a relay.
 ///
@@ -13,22 +31,58 @@ const ENOUGH: usize = 10;
 /// refuses everybody's in the same words, and what an operator can mend must not end them all.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    refused: HashSet<Address>,
+    /// Who was not served since the last who was.
+    refused: Parties,
+    /// Recipients in a row at whom our sender was refused.
+    unwelcome: HashSet<Address>,
+    /// For whom the relay was ever asked.
+    known: Parties,
+}
+
+/// Recipients, owners and domains, as many of each as make a difference.
+#[derive(Debug, Default)]
+struct Parties {
+    recipients: HashSet<Address>,
+    owners: HashSet<u64>,
+    domains: HashSet<String>,
+}
+
+impl Parties {
+    fn note(&mut self, letter: &Letter) {
+        insert_up_to(RECIPIENTS, &mut self.recipients, &letter.to);
+        insert_up_to(OWNERS, &mut self.owners, &letter.owner);
+        insert_up_to(DOMAINS, &mut self.domains, &letter.to.domain().to_lowercase());
+    }
+}
+
+fn insert_up_to<T: Clone + Eq + Hash>(most: usize, set: &mut HashSet<T>, value: &T) {
+    if set.len() < most {
+        set.insert(value.clone());
+    }
 }
 
 impl Standing {
-    /// The relay took a message.
-    pub(super) fn accepted(&mut self) {
-        self.refused.clear();
+    /// The relay took this message.
+    pub(super) fn accepted(&mut self, letter: &Letter) {
+        self.known.note(letter);
+        self.refused = Parties::default();
+        self.unwelcome.clear();
     }
 
-    /// The relay refused a message to this recipient for reasons that may be ours; true where they are, since it has
-    /// refused so many others, too, and served nobody.
-    pub(super) fn refused(&mut self, recipient: &Address) -> bool {
-        if self.refused.len() < ENOUGH {
-            self.refused.insert(recipient.clone());
+    /// The relay refused this message for reasons that may be ours; true where they are, since it has refused so many
+    /// others, too, and served nobody.
+    pub(super) fn refused(&mut self, letter: &Letter, about: About) -> bool {
+        self.known.note(letter);
+        self.refused.note(letter);
+        if about == About::Sender {
+            insert_up_to(RECIPIENTS, &mut self.unwelcome, &letter.to);
+        } else {
+            self.unwelcome.clear();
         }
-        self.refused.len() == ENOUGH
+        let is_everybody = self.refused.recipients.len() == RECIPIENTS
+            && self.refused.owners.len() == self.known.owners.len()
+            && self.refused.domains.len() == self.known.domains.len();
+        is_everybody || self.unwelcome.len() == RECIPIENTS
     }
 }
 
@@ -36,34 +90,91 @@ impl Standing {
 mod tests {
     use super::*;
 
-    fn person(number: usize) -> Address {
-        format!("p{number}@example.org").parse().unwrap()
+    fn letter(number: usize, owner: u64, domain: &str) -> Letter {
+        Letter {
+            owner,
+            sender: None,
+            to: format!("p{number}@{domain}").parse().unwrap(),
+            raw: String::new(),
+        }
+    }
+
+    /// To one of many people in many places, on behalf of many.
+    fn everybodys(number: usize) -> Letter {
+        letter(number, number as u64, &format!("d{}.org", number % 4))
     }
 
     #[test]
     fn many_recipients_in_a_row_are_refused_for_what_we_are() {
         let mut standing = Standing::default();
-        for number in 1..ENOUGH {
-            assert!(!standing.refused(&person(number)), "{number}");
+        for number in 1..RECIPIENTS {
+            assert!(!standing.refused(&everybodys(number), About::Policy), "{number}");
         }
-        assert!(standing.refused(&person(ENOUGH)));
-        assert!(standing.refused(&person(1)), "and everybody after");
+        assert!(standing.refused(&everybodys(RECIPIENTS), About::Policy));
+        assert!(
+            standing.refused(&everybodys(1), About::Policy),
+            "and everybody after"
+        );
     }
 
     #[test]
     fn one_recipient_who_is_refused_again_and_again_says_nothing_of_us() {
         let mut standing = Standing::default();
-        assert!((0..100).all(|_| !standing.refused(&person(1))));
+        for about in [About::Policy, About::Sender] {
+            assert!((0..100).all(|_| !standing.refused(&everybodys(1), about)));
+        }
     }
 
     #[test]
     fn who_is_served_in_between_shows_that_it_is_not_us() {
         let mut standing = Standing::default();
         for number in 0..100 {
-            assert!(!standing.refused(&person(number)), "{number}");
+            assert!(!standing.refused(&everybodys(number), About::Policy), "{number}");
             if number % 5 == 0 {
-                standing.accepted();
+                standing.accepted(&everybodys(number));
             }
         }
+    }
+
+    #[test]
+    fn what_one_owner_wants_sent_says_nothing_of_the_others() {
+        let mut standing = Standing::default();
+        standing.accepted(&everybodys(1));
+        for number in 0..100 {
+            let theirs = letter(number, 77, &format!("d{number}.org"));
+            assert!(!standing.refused(&theirs, About::Policy), "{number}");
+        }
+    }
+
+    #[test]
+    fn that_one_domain_is_not_served_says_nothing_of_the_others() {
+        let mut standing = Standing::default();
+        standing.accepted(&everybodys(1));
+        for number in 0..100 {
+            let there = letter(number, number as u64, "Refused.example");
+            assert!(!standing.refused(&there, About::Policy), "{number}");
+        }
+    }
+
+    #[test]
+    fn where_there_is_one_owner_and_one_domain_they_are_everybody() {
+        let mut standing = Standing::default();
+        standing.accepted(&letter(0, 1, "company.example"));
+        let refused = (1..=RECIPIENTS).filter(|number| {
+            let letter = letter(*number, 1, "company.example");
+            standing.refused(&letter, About::Policy)
+        });
+        assert_eq!(refused.count(), 1);
+    }
+
+    #[test]
+    fn a_sender_who_is_refused_before_a_recipient_is_named_is_ours() {
+        let mut standing = Standing::default();
+        standing.accepted(&everybodys(1));
+        let refused = (1..=RECIPIENTS).filter(|number| {
+            let letter = letter(*number, 1, "company.example");
+            standing.refused(&letter, About::Sender)
+        });
+        assert_eq!(refused.count(), 1);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -9,9 +10,11 @@ use chrono::TimeDelta;
 use chrono::Utc;
 
 use crate::channel::breaker::Openness;
+use crate::channel::seats::Seats;
 use crate::delivery::domains::Domains;
 use crate::delivery::lane::BATCH;
 use crate::delivery::lane::Lane;
+use crate::delivery::throughput::Throughput;
 use crate::store::Claimed;
 
 /// A lane looks at the wall clock at least this often, since it may have been stepped.
@@ -56,15 +59,39 @@ impl Lane {
         self.domains.lock().expect("no holder panics")
     }
 
-    /// Up to `most` claims that are due: those that waited for a place of their domain, then others.
+    /// Up to `most` claims that are due and may be under way: those that waited for a place of their domain, then others.
     pub(super) fn in_turn(&self, most: usize) -> Vec<Claimed> {
-        let mut claims = self.domains().take(most);
-        claims.extend(self.fresh(most - claims.len()));
+        let mut under_way = self.seats().clone();
+        let (permits, of_one) = (self.channel.permits_now(), self.channel.permits_of_one());
+        let mut is_anybody_left = false;
+        let mut admits = |owner| {
+            let is_admitted =
+                of_one.is_none_or(|most| under_way.of(owner) < most && under_way.admit(owner, permits));
+            if is_admitted {
+                under_way.take(owner);
+            }
+            is_anybody_left |= !is_admitted;
+            is_admitted
+        };
+        let mut claims = self.of_domains(most, &mut admits);
+        claims.extend(self.fresh(most - claims.len(), &mut admits));
+        self.waits_for_seat.store(is_anybody_left, Ordering::Relaxed);
         claims
     }
 
+    fn of_domains(&self, most: usize, admits: &mut dyn FnMut(u64) -> bool) -> Vec<Claimed> {
+        let rate = {
+            let config = self.shared.config.borrow();
+            let channel = config.channels.get(&self.kind);
+            channel.and_then(|it| it.domain_throughput)
+        };
+        let mut domains = self.domains();
+        domains.follow(rate, self.shared.clock.elapsed());
+        domains.take(most, admits)
+    }
+
     /// Up to `most` claims that are due: those of owners who got much lately come after those of everybody else.
-    fn fresh(&self, most: usize) -> Vec<Claimed> {
+    fn fresh(&self, most: usize, admits: &mut dyn FnMut(u64) -> bool) -> Vec<Claimed> {
         if most == 0 {
             return Vec::new();
         }
@@ -79,41 +106,55 @@ impl Lane {
         let mut limiter = self.limiter.lock().expect("no holder panics");
         limiter.follow(limit, now);
         if !limiter.is_turn_of_held_back(now) {
-            let due = self.shared.armed.take_due(self.kind, self.due_until(), most);
+            let armed = &self.shared.armed;
+            let due = armed.take_due(self.kind, self.due_until(), most, admits);
             let pass = limiter.pass(due);
             if !pass.is_empty() {
                 return pass;
             }
         }
-        limiter.held_back(most, now)
+        limiter.held_back(most, now, admits)
     }
 
-    /// For how many of what waits, up to `most`, the channel's throughput has room now.
+    /// For how many messages, up to `most`, the channel's throughput has room now.
     pub(super) fn room(&self, most: usize) -> usize {
-        let config = self.shared.config.borrow().channels.get(&self.kind).cloned();
-        let now = self.shared.clock.elapsed();
-        let by_domain = {
-            let mut domains = self.domains();
-            domains.follow(config.as_ref().and_then(|it| it.domain_throughput), now);
-            domains.ready(most)
+        let rate = {
+            let config = self.shared.config.borrow();
+            let channel = config.channels.get(&self.kind);
+            channel.and_then(|it| it.throughput)
         };
-        let held_back = self.limiter.lock().expect("no holder panics").len();
-        let due = self.shared.armed.count_due(self.kind, self.due_until(), most);
-        let waiting = most.min(due + held_back + by_domain);
-        let mut throughput = self.throughput.lock().expect("no holder panics");
-        let rate = config.and_then(|it| it.throughput);
-        throughput.room(waiting, rate, now)
+        self.throughput().room(most, rate, self.shared.clock.elapsed())
     }
 
+    /// How fast this channel sends.
+    pub(super) fn throughput(&self) -> MutexGuard<'_, Throughput> {
+        self.throughput.lock().expect("no holder panics")
+    }
+
+    /// Whose messages are under way.
+    pub(super) fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.seats.lock().expect("no holder panics")
+    }
+
+    /// How long nothing will be due that may leave.
     pub(super) fn pause(&self) -> Duration {
         if let Openness::Nobody(pause) = self.channel.openness() {
             return pause.min(LOOK);
         }
-        let next = self.shared.armed.next_due(self.kind);
-        let until_due = next.map(|due_at| (due_at - self.due_until()).to_std().unwrap_or_default());
-        let no_room = self.throughput.lock().expect("no holder panics").pause();
-        let by_domain = self.domains().pause(self.shared.clock.elapsed());
-        let until_due = until_due.unwrap_or(LOOK).min(by_domain.unwrap_or(LOOK));
-        until_due.max(no_room).min(LOOK)
+        let due_until = self.due_until();
+        let until = |next: DateTime<Utc>| (next - due_until).to_std().unwrap_or_default();
+        if self.waits_for_seat.load(Ordering::Relaxed) {
+            // What is due goes on once a message is no longer under way; another owner's may be due before.
+            let next = self.shared.armed.next_due_after(self.kind, due_until);
+            return next.map_or(LOOK, until).min(LOOK);
+        }
+        let until_due = self.shared.armed.next_due(self.kind).map(until);
+        let now = self.shared.clock.elapsed();
+        let no_room = self.throughput().pause(now);
+        let by_domain = self.domains().pause(now);
+        let held_back = self.limiter.lock().expect("no holder panics").holds_something();
+        let held_back = held_back.then_some(Duration::ZERO);
+        let until_due = [until_due, by_domain, held_back].into_iter().flatten().min();
+        until_due.unwrap_or(LOOK).max(no_room).min(LOOK)
     }
 }

@@ -62,6 +62,13 @@ pub enum Manners {
     Drip(Duration),
     /// It takes so long for its reply to each final dot, as a busy relay does.
     Pace(Duration),
+    /// It takes so long for its reply to RCPT commands for addresses that contain this.
+    SlowTo {
+        /// The part of the address.
+        part: &'static str,
+        /// How long.
+        pause: Duration,
+    },
     /// It answers RCPT commands for addresses that contain this with this line.
     RefuseThose {
         /// The part of the address.
@@ -248,6 +255,13 @@ impl Dialogue {
             let refused = (address, SystemClock.now());
             self.log.lock().expect("no holder panics").refused.push(refused);
             return self.say(reply).await;
+        }
+        let pause = match &*self.manners.borrow() {
+            Manners::SlowTo { part, pause } if address.contains(part) => Some(*pause),
+            _ => None,
+        };
+        if let Some(pause) = pause {
+            self.wait(pause).await?;
         }
         self.recipients.push(address);
         self.say("250 ok").await

@@ -194,6 +194,31 @@ async fn a_relay_that_refuses_everybody_gets_what_waits_when_that_is_mended() {
 }
 
 #[tokio::test]
+async fn a_relay_that_refuses_what_one_owner_wants_sent_serves_the_others() {
+    let is_theirs = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let refuses = is_theirs.clone();
+    let relay = ScriptedRelay::start(move |_, at| {
+        let refuses = at == "RCPT" && refuses.load(std::sync::atomic::Ordering::Relaxed);
+        refuses.then_some(Act::Say("554 5.7.1 not to them"))
+    })
+    .await;
+    let (channel, clock) = over(&[&relay]);
+    assert_eq!(send_one(&channel, &clock).await, "accepted");
+    is_theirs.store(true, std::sync::atomic::Ordering::Relaxed);
+    for number in 0..30 {
+        let letter = Message {
+            owner: 77,
+            ..message_to(&format!("p{number}@refused.example"))
+        };
+        let report = channel.send(&letter, Deadline(clock.elapsed() + WHOLE)).await;
+        assert_eq!(class(&report).0, "permanent", "{number}");
+    }
+    assert_eq!(channel.openness(), Openness::Everybody);
+    is_theirs.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(send_one(&channel, &clock).await, "accepted");
+}
+
+#[tokio::test]
 async fn a_relay_that_refuses_our_password_is_left_alone_and_told_of() {
     let relay = ScriptedRelay::that("MAIL", Act::Say("530 5.7.0 authenticate first")).await;
     let (channel, clock) = over(&[&relay]);

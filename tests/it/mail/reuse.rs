@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use carillon::channel::Channel;
 use carillon::channel::Deadline;
+use carillon::channel::Message;
 use carillon::channel::Report;
 use carillon::channel::email::EmailChannel;
 use carillon::clock::Clock;
@@ -59,7 +60,8 @@ async fn there_are_never_more_connections_than_configured() {
     let relay = ScriptedRelay::start(|_, _| None).await;
     let channel = channel(config(relay.port));
     let sends = (0..40).map(|id| {
-        let (channel, message) = (&channel, message(id));
+        let owner = u64::from(id % 4);
+        let (channel, message) = (&channel, Message { owner, ..message(id) });
         async move { channel.send(&message, within(WHOLE)).await }
     });
     let reports = futures_util::future::join_all(sends).await;

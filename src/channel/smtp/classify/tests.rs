@@ -91,15 +91,23 @@ fn every_reply_class_has_its_verdict() {
 #[test]
 fn what_is_refused_for_our_sender_or_by_policy_may_be_about_us() {
     let table = [
-        (Stage::Mail, "550 no such sender", true),
-        (Stage::Mail, "450 4.7.1 later", false),
-        (Stage::Recipient, "554 5.7.1 client host blocked", true),
-        (Stage::Recipient, "550 5.1.8 sender's domain not found", true),
-        (Stage::Recipient, "550 5.1.1 no such user", false),
-        (Stage::Recipient, "553 no such mailbox", false),
-        (Stage::Data, "554 no valid recipients", true),
-        (Stage::Accept, "554 5.7.1 blocked", true),
-        (Stage::Accept, "552 5.3.4 too large", false),
+        (Stage::Mail, "550 no such sender", Some(About::Sender)),
+        (Stage::Mail, "450 4.7.1 later", None),
+        (
+            Stage::Recipient,
+            "554 5.7.1 client host blocked",
+            Some(About::Policy),
+        ),
+        (
+            Stage::Recipient,
+            "550 5.1.8 sender's domain not found",
+            Some(About::Policy),
+        ),
+        (Stage::Recipient, "550 5.1.1 no such user", None),
+        (Stage::Recipient, "553 no such mailbox", None),
+        (Stage::Data, "554 no valid recipients", Some(About::Policy)),
+        (Stage::Accept, "554 5.7.1 blocked", Some(About::Policy)),
+        (Stage::Accept, "552 5.3.4 too large", None),
     ];
     for (stage, line, expected) in table {
         let cause = Cause::Refused(reply(line));
@@ -110,10 +118,8 @@ fn what_is_refused_for_our_sender_or_by_policy_may_be_about_us() {
         );
     }
     let cause = Cause::TimedOut;
-    assert!(!may_be_about_us(&Failure {
-        stage: Stage::Mail,
-        cause
-    }));
+    let stage = Stage::Mail;
+    assert_eq!(may_be_about_us(&Failure { stage, cause }), None);
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Bulkheads: an endpoint takes no more than its share of the calls under way, and one that does not answer is left alone
 //! for a while. Each owner has endpoints of their own, wherever they lead: what one has called, be it the same host or the
-//! same URL, never keeps another's waiting. And no owner takes more than a part of what all may have under way.
+//! same URL, never keeps another's waiting.
 //!
 //! A call that finds no room is not kept waiting where it would take the room of others: it is told when there will be
 //! some, and has its turn then. Turns are given one after the other, as fast as the endpoint has been taking calls.
 
-mod pace;
+pub(in crate::channel) mod pace;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use crate::clock::Clock;
 
 use self::pace::Pace;
-use self::pace::WAITING;
+use self::pace::room_for;
 
 /// Calls of one owner, under way and waiting, over all their endpoints; more where one endpoint may take more.
 const OWN: usize = 64;
@@ -29,9 +29,6 @@ const MOST: usize = 10_000;
 
 /// An endpoint that was failing and that nobody called for so long is forgotten, if need be.
 const FORGOTTEN: Duration = Duration::from_mins(1);
-
-/// For how long a call is put off whose owner has as many as they may, and how far these times are spread.
-const OWN_PUT_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(2));
 
 /// For how long a call is put off that would be cut short.
 const TOO_LATE: Duration = Duration::from_secs(1);
@@ -45,6 +42,15 @@ pub enum Refusal {
     Alone(Duration),
     /// There is not the time left that a call may take: try again then.
     TooLate(Duration),
+}
+
+impl Refusal {
+    /// When to try again.
+    pub const fn after(self) -> Duration {
+        match self {
+            Self::Full(after) | Self::Alone(after) | Self::TooLate(after) => after,
+        }
+    }
 }
 
 /// Where a call goes, and whose it is.
@@ -61,14 +67,12 @@ pub struct Place<'a> {
 pub struct Endpoints {
     calls: usize,
     clock: Arc<dyn Clock>,
-    known: Arc<Mutex<Known>>,
+    known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     endpoints: HashMap<(u64, String), Arc<Endpoint>>,
-    /// Calls of each owner under way and waiting.
-    present: HashMap<u64, usize>,
 }
 
 #[derive(Debug)]
@@ -87,8 +91,6 @@ impl Endpoint {
 #[derive(Debug)]
 pub struct Visit {
     endpoint: Arc<Endpoint>,
-    known: Arc<Mutex<Known>>,
-    owner: u64,
     clock: Arc<dyn Clock>,
     began: Duration,
     permit: Option<OwnedSemaphorePermit>,
@@ -97,14 +99,6 @@ pub struct Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         self.endpoint.pace().present -= 1;
-        drop(self.permit.take());
-        let mut known = self.known.lock().expect("no holder panics");
-        if let Some(present) = known.present.get_mut(&self.owner) {
-            *present -= 1;
-            if *present == 0 {
-                known.present.remove(&self.owner);
-            }
-        }
     }
 }
 
@@ -122,8 +116,13 @@ impl Endpoints {
         Self {
             calls,
             clock,
-            known: Arc::default(),
+            known: Mutex::default(),
         }
+    }
+
+    /// How many calls of one owner may be under way and waiting, wherever they go.
+    pub fn permits_of_one(&self) -> usize {
+        OWN.max(room_for(self.calls))
     }
 
     /// Waits for room at `place`, for as long as that is a matter of a call or two, and a call that begins by `latest` has
@@ -157,19 +156,10 @@ impl Endpoints {
     /// Lets a call in, and says whether it only tries whether the endpoint is back.
     fn admit(&self, place: Place<'_>, number: u64, now: Duration) -> Result<(Visit, bool), Refusal> {
         let mut known = self.known.lock().expect("no holder panics");
-        let present = known.present.get(&place.owner).copied().unwrap_or_default();
-        if present >= OWN.max(self.calls * (1 + WAITING)) {
-            let most = u64::try_from(OWN_PUT_OFF.1.as_millis()).unwrap_or(u64::MAX);
-            let spread = Duration::from_millis(number % most);
-            return Err(Refusal::Full(OWN_PUT_OFF.0 + spread));
-        }
         let endpoint = known.endpoint(place, self.calls, now);
         let is_probe = endpoint.pace().admit(now, self.calls, number)?;
-        known.present.insert(place.owner, present + 1);
         let visit = Visit {
             endpoint,
-            known: Arc::clone(&self.known),
-            owner: place.owner,
             clock: Arc::clone(&self.clock),
             began: now,
             permit: None,
@@ -274,7 +264,6 @@ mod tests {
         assert!(matches!(waits.await, Err(Refusal::Alone(_))));
         let known = endpoints.known.lock().unwrap();
         assert_eq!(known.endpoints[&(1, "a".to_owned())].pace().present, 0);
-        assert!(known.present.is_empty());
     }
 
     #[tokio::test]
@@ -289,27 +278,6 @@ mod tests {
         let _first = endpoints.enter(A, 1, soon(&clock)).await.unwrap();
         let waited = endpoints.enter(A, 2, clock.elapsed()).await;
         assert!(matches!(waited, Err(Refusal::Full(_))), "no room came in time");
-    }
-
-    #[tokio::test]
-    async fn an_owner_takes_no_more_than_a_part_of_what_all_may_have_under_way() {
-        let (endpoints, clock) = endpoints(8);
-        let mut visits = Vec::new();
-        for number in 0..OWN as u64 {
-            let name = format!("host-{number}");
-            let place = Place { name: &name, ..A };
-            visits.push(endpoints.enter(place, number, soon(&clock)).await.unwrap());
-        }
-        let more = endpoints.enter(A, 0, soon(&clock)).await;
-        assert!(matches!(more, Err(Refusal::Full(_))), "{more:?}");
-        assert!(
-            endpoints
-                .enter(Place { owner: 2, ..A }, 0, soon(&clock))
-                .await
-                .is_ok()
-        );
-        visits.pop();
-        assert!(endpoints.enter(A, 0, soon(&clock)).await.is_ok());
     }
 
     #[tokio::test]

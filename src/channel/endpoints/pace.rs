@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::channel::breaker::Breaker;
 use crate::channel::breaker::Openness;
 use crate::channel::breaker::PAUSE;
-use crate::channel::webhook::endpoints::Refusal;
+use crate::channel::endpoints::Refusal;
 
 /// Calls that wait for each call that may be under way.
-pub const WAITING: usize = 1;
+const WAITING: usize = 1;
 
 /// When what would have gone to an endpoint that is left alone is tried again, and how far these times are spread.
 const ALONE: (Duration, Duration) = (Duration::from_secs(40), Duration::from_secs(20));
@@ -17,14 +17,22 @@ const ALONE: (Duration, Duration) = (Duration::from_secs(40), Duration::from_sec
 /// The shortest and the longest time for which a call is put off.
 const PUT_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(1));
 
+/// When a call is to come again that cannot be promised a turn, and how far these times are spread.
+const UNPROMISED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(30));
+
 /// What a call is taken to need before one has been measured.
 const FIRST_GUESS: Duration = Duration::from_millis(50);
 
-/// Calls that were promised a turn at the most; those beyond are told a time, and come as if for the first time.
+/// Calls that were promised a turn at the most; those beyond come as if for the first time.
 const PROMISES: usize = 1_000;
 
 /// A call that does not come for its turn has lost it after so long: it was withdrawn, or another node has it.
 const MISSED_TURN: Duration = Duration::from_secs(5);
+
+/// How many calls may be under way or wait where so many may be under way.
+pub const fn room_for(calls: usize) -> usize {
+    calls * (1 + WAITING)
+}
 
 /// How an endpoint has been doing.
 #[derive(Debug)]
@@ -35,8 +43,8 @@ pub struct Pace {
     pub used: Duration,
     /// How long calls have been taking.
     took: Duration,
-    /// Until when times have been given away.
-    booked: Duration,
+    /// When one ended last, or the first of those under way began.
+    moved: Duration,
     /// The turns that were promised, each with the number of its call, in their order.
     promised: VecDeque<(Duration, u64)>,
     /// Whether it is left alone.
@@ -51,7 +59,7 @@ impl Default for Pace {
             present: 0,
             used: Duration::ZERO,
             took: FIRST_GUESS,
-            booked: Duration::ZERO,
+            moved: Duration::ZERO,
             promised: VecDeque::new(),
             breaker: Breaker::default(),
             hopeful: (Duration::ZERO, 0),
@@ -76,55 +84,67 @@ impl Pace {
         match self.breaker.openness(now) {
             Openness::Nobody(pause) => return Err(self.left_alone(now, pause, calls, number)),
             Openness::OneProbe => {
-                self.present += 1;
+                self.enter(now);
                 return Ok(self.breaker.admits(now));
             }
             Openness::Everybody => {}
         }
-        let turn = self.promised.iter().position(|(_, other)| *other == number);
-        if self.present >= calls * (1 + WAITING) {
-            // Who was promised a turn keeps its place before those who come new.
-            return Err(Refusal::Full(match turn {
-                Some(_) => self.each(calls).clamp(PUT_OFF.0, PUT_OFF.1),
-                None => self.book(now, calls, number),
-            }));
+        let free = room_for(calls).saturating_sub(self.present);
+        self.promised
+            .retain(|(at, other)| *at + MISSED_TURN > now || *other == number);
+        match self.promised.iter().position(|(_, other)| *other == number) {
+            Some(turn) if turn < free => {
+                self.promised.remove(turn);
+            }
+            Some(turn) => return Err(Refusal::Full(self.postpone(turn, now, calls))),
+            None if self.about_to_come(now, calls) < free => {}
+            None => return Err(Refusal::Full(self.book(now, calls, number))),
         }
-        if let Some(turn) = turn {
-            self.promised.remove(turn);
-        } else if self.is_anybodys_turn(now) {
-            return Err(Refusal::Full(self.book(now, calls, number)));
-        }
-        self.present += 1;
+        self.enter(now);
         Ok(false)
     }
 
-    /// Whether somebody who was promised a turn is about to come for it.
-    fn is_anybodys_turn(&mut self, now: Duration) -> bool {
-        while self
-            .promised
-            .front()
-            .is_some_and(|(at, _)| *at + MISSED_TURN <= now)
-        {
-            self.promised.pop_front();
+    fn enter(&mut self, now: Duration) {
+        if self.present == 0 {
+            self.moved = now;
         }
-        self.promised.front().is_some_and(|(at, _)| *at <= now)
+        self.present += 1;
     }
 
-    /// How often the endpoint takes a call.
-    fn each(&self, calls: usize) -> Duration {
-        self.took / u32::try_from(calls).unwrap_or(u32::MAX).max(1)
+    /// How many who were promised a turn come for it before another call ends.
+    fn about_to_come(&self, now: Duration, calls: usize) -> usize {
+        let soon = now + self.each(now, calls);
+        self.promised.iter().take_while(|(at, _)| *at <= soon).count()
     }
 
-    /// A turn of its own for a call that finds no room.
+    /// How often the endpoint takes a call: where none has ended for longer than they take, they take longer now.
+    fn each(&self, now: Duration, calls: usize) -> Duration {
+        let takes = self.took.max(now.saturating_sub(self.moved));
+        takes / u32::try_from(calls).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// A turn of its own for a call that finds no room; where that would be too far ahead to be known, a time to ask again.
     pub fn book(&mut self, now: Duration, calls: usize, number: u64) -> Duration {
         let present = u32::try_from(self.present).unwrap_or(u32::MAX);
-        let each = self.each(calls);
+        let each = self.each(now, calls);
         let drained = now + each.saturating_mul(present);
-        self.booked = self.booked.max(drained).saturating_add(each);
-        let after = self.booked.saturating_sub(now).clamp(PUT_OFF.0, PUT_OFF.1);
-        if self.promised.len() < PROMISES {
-            self.promised.push_back((now + after, number));
+        let last = self.promised.back().map_or(Duration::ZERO, |(at, _)| *at);
+        let after = last.max(drained).saturating_add(each).saturating_sub(now);
+        if after > PUT_OFF.1 || self.promised.len() >= PROMISES {
+            return UNPROMISED.0 + spread(number, UNPROMISED.1);
         }
+        let after = after.max(PUT_OFF.0);
+        self.promised.push_back((now + after, number));
+        after
+    }
+
+    /// A later time for a call that came for its turn and finds no room: it keeps its place before those who come new, and
+    /// is not sent to the end.
+    fn postpone(&mut self, turn: usize, now: Duration, calls: usize) -> Duration {
+        let before = u32::try_from(turn).unwrap_or(u32::MAX);
+        let after = self.each(now, calls).saturating_mul(before.saturating_add(1));
+        let after = after.clamp(PUT_OFF.0, PUT_OFF.1);
+        self.promised[turn].0 = now + after;
         after
     }
 
@@ -139,8 +159,7 @@ impl Pace {
             self.hopeful.1 += 1;
             return Refusal::Alone(pause.max(PUT_OFF.0));
         }
-        let most = u64::try_from(ALONE.1.as_millis()).unwrap_or(u64::MAX);
-        Refusal::Alone(ALONE.0 + Duration::from_millis(number % most))
+        Refusal::Alone(ALONE.0 + spread(number, ALONE.1))
     }
 
     /// What a call is told that waited while the endpoint stopped answering.
@@ -155,12 +174,19 @@ impl Pace {
     /// A call ended.
     pub fn ended(&mut self, began: Duration, now: Duration, is_down: bool) {
         self.took = (self.took * 7 + now.saturating_sub(began)) / 8;
+        self.moved = now;
         if is_down {
             self.breaker.failed(now);
         } else {
             self.breaker.succeeded();
         }
     }
+}
+
+/// A part of `most` that is the same for the same call, and spread over all of them.
+fn spread(number: u64, most: Duration) -> Duration {
+    let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(number % most)
 }
 
 #[cfg(test)]
@@ -203,10 +229,66 @@ mod tests {
             );
         }
         for number in 0..10_000 {
-            full(pace.admit(SECOND, 8, 1_000 + number));
+            let after = full(pace.admit(SECOND, 8, 1_000 + number));
+            assert!(after <= PUT_OFF.1, "{number}: {after:?}");
         }
-        assert_eq!(full(pace.admit(SECOND, 8, 999_999)), PUT_OFF.1, "bounded");
-        assert_eq!(pace.promised.len(), PROMISES);
+        assert!(pace.promised.len() <= 600, "as many as have a turn in a minute");
+    }
+
+    /// What a backlog does to an endpoint of which eight calls at once take 0.8 s each: how long it takes, and how often
+    /// each call comes.
+    fn drain(backlog: usize) -> (Duration, Vec<usize>) {
+        const CALLS: usize = 8;
+        let step = Duration::from_millis(10);
+        let takes = Duration::from_millis(800);
+        let mut pace = Pace::default();
+        let mut now = SECOND;
+        let mut comes: Vec<Option<Duration>> = vec![Some(now); backlog];
+        let mut rounds = vec![0; backlog];
+        let (mut queue, mut under_way) = (0, Vec::new());
+        while queue > 0 || !under_way.is_empty() || comes.iter().any(Option::is_some) {
+            under_way.retain(|began: &Duration| {
+                let goes_on = *began + takes > now;
+                if !goes_on {
+                    pace.present -= 1;
+                    pace.ended(*began, now, false);
+                }
+                goes_on
+            });
+            for (number, at) in comes.iter_mut().enumerate() {
+                if at.is_some_and(|at| at <= now) {
+                    rounds[number] += 1;
+                    *at = match pace.admit(now, CALLS, number as u64 * 7_919) {
+                        Ok(_) => {
+                            queue += 1;
+                            None
+                        }
+                        Err(refusal) => Some(now + full(Err(refusal))),
+                    };
+                }
+            }
+            while queue > 0 && under_way.len() < CALLS {
+                queue -= 1;
+                under_way.push(now);
+            }
+            now += step;
+        }
+        (now.saturating_sub(SECOND), rounds)
+    }
+
+    #[test]
+    fn a_backlog_of_minutes_leaves_as_fast_as_it_may_and_nobody_asks_all_the_time() {
+        for backlog in [100, 2_000_u32] {
+            let (took, rounds) = drain(backlog as usize);
+            let least = Duration::from_millis(100) * backlog;
+            assert!(
+                took < least * 6 / 5 + 2 * SECOND,
+                "{backlog}: {took:?}, at least {least:?}"
+            );
+            let most = *rounds.iter().max().unwrap();
+            let mean = rounds.iter().sum::<usize>() / rounds.len();
+            assert!(most <= 30 && mean <= 8, "{backlog}: {most}, {mean}");
+        }
     }
 
     #[test]
@@ -216,7 +298,8 @@ mod tests {
             pace.admit(SECOND, 1, number).unwrap();
         }
         let turn = SECOND + full(pace.admit(SECOND, 1, 7));
-        // When it comes, others have taken the room.
+        // When it comes, others have taken the room of a call that ended.
+        pace.moved = turn;
         let again = full(pace.admit(turn, 1, 7));
         assert!(again < SECOND, "it is not sent to the end: {again:?}");
         pace.present -= 1;
