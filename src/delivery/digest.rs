@@ -8,22 +8,19 @@ use crate::trigger::TriggerId;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
 
-/// What goes out as one message each, the lead first, and then by occurrence. Who joined a lead that is not there goes
-/// alone.
+/// What goes out as one message each, the lead first, and then by occurrence. Where the lead is gone, the first of those who
+/// joined it leads in its place.
 pub fn messages(granted: Vec<Candidate>) -> Vec<Vec<Candidate>> {
     let (joined, leads): (Vec<_>, Vec<_>) = granted.into_iter().partition(|it| it.trigger.joined().is_some());
-    let places: HashMap<TriggerId, usize> = leads
-        .iter()
-        .enumerate()
-        .map(|(at, lead)| (lead.trigger.id, at))
-        .collect();
-    let mut messages: Vec<Vec<Candidate>> = leads.into_iter().map(|lead| vec![lead]).collect();
-    for candidate in joined {
-        let lead = candidate.trigger.joined();
-        match lead.and_then(|lead| places.get(&lead)) {
-            Some(at) => messages[*at].push(candidate),
-            None => messages.push(vec![candidate]),
+    let mut places: HashMap<TriggerId, usize> = HashMap::new();
+    let mut messages: Vec<Vec<Candidate>> = Vec::new();
+    for candidate in leads.into_iter().chain(joined) {
+        let message = candidate.trigger.message();
+        let at = *places.entry(message).or_insert(messages.len());
+        if at == messages.len() {
+            messages.push(Vec::new());
         }
+        messages[at].push(candidate);
     }
     for message in &mut messages {
         message[1..].sort_by_key(|it| (it.trigger.place.occurrence, it.trigger.id));

@@ -45,8 +45,10 @@ pub use self::templates::Renderer;
 /// A reminder that is about to be sent.
 #[derive(Debug, Clone)]
 pub struct Reminder<'a> {
-    /// The trigger; its id is the message's.
+    /// The trigger.
     pub trigger: TriggerId,
+    /// The trigger whose id the message bears: the same one, but for what goes out again as part of another's message.
+    pub message: TriggerId,
     /// The instant that was promised.
     pub trigger_at: DateTime<Utc>,
     /// The moment of sending.

@@ -136,6 +136,7 @@ impl<'c> Occasion<'c> {
         let trigger = &self.candidate.trigger;
         Reminder {
             trigger: trigger.id,
+            message: trigger.message(),
             trigger_at: trigger.place.trigger_at,
             now,
             owner: &self.candidate.owner.id,

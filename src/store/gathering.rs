@@ -3,10 +3,12 @@
 //!
 //! What leaves together is marked with the id of its lead, the lead with its own. An attempt that failed, was lost or whose
 //! answer was lost finds its lead by that, and so goes out under the same id again. It takes nobody in that was not part of
-//! it before: whoever has that message already may drop it as one they know.
+//! it before: whoever has that message already may drop it as one they know. Where the lead was deleted or moved meanwhile,
+//! the others go out under its id all the same.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 
 use crate::store::Candidate;
 use crate::trigger::ChannelKind;
@@ -37,36 +39,62 @@ pub fn key(trigger: &Trigger) -> Option<GatherKey> {
     ))
 }
 
+/// A message that others may join.
+#[derive(Debug)]
+struct Led {
+    lead: TriggerId,
+    /// The trigger whose id it bears: the lead, but for one whose lead is gone.
+    message: TriggerId,
+    /// For how many triggers it stands.
+    count: usize,
+}
+
 /// What a batch gathers.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// The lead of each message, and for how many triggers it stands.
-    leads: HashMap<GatherKey, (TriggerId, usize)>,
+    led: HashMap<GatherKey, Led>,
+    /// Leads that are no more, and were not handed over for certain.
+    gone: HashSet<TriggerId>,
     /// The marks that change, of triggers that leave.
     pub marks: BTreeMap<TriggerId, Option<TriggerId>>,
 }
 
 impl Gathering {
+    /// Notes leads that are no more, and were not handed over for certain.
+    pub fn lost(&mut self, leads: impl IntoIterator<Item = TriggerId>) {
+        self.gone.extend(leads);
+    }
+
     /// Lets a trigger join the message that it may go out with, if there is one.
     pub fn join(&mut self, trigger: &Trigger) -> bool {
-        let key = key(trigger);
-        let lead = key.and_then(|key| self.leads.get_mut(&key));
-        let Some((lead, count)) = lead.filter(|(_, count)| *count < MOST) else {
+        let led = key(trigger).and_then(|key| self.led.get_mut(&key));
+        let Some(led) = led.filter(|led| led.count < MOST) else {
             return false;
         };
-        *count += 1;
-        self.marks.insert(*lead, Some(*lead));
-        self.marks.insert(trigger.id, Some(*lead));
+        led.count += 1;
+        self.marks.insert(led.lead, Some(led.message));
+        self.marks.insert(trigger.id, Some(led.message));
         true
+    }
+
+    /// Whether a trigger goes out under the id of a lead that is gone.
+    pub fn inherits(&self, trigger: &Trigger) -> bool {
+        trigger.digest.is_some_and(|lead| self.gone.contains(&lead))
     }
 
     /// Notes that a trigger leaves with a message of its own; whether others may join it.
     pub fn leave(&mut self, trigger: &Trigger, may_lead: bool) {
+        let inherited = trigger.digest.filter(|lead| self.gone.remove(lead));
         if trigger.digest.is_some() {
-            self.marks.insert(trigger.id, None);
+            self.marks.insert(trigger.id, inherited);
         }
         if let Some(key) = key(trigger).filter(|_| may_lead) {
-            self.leads.insert(key, (trigger.id, 1));
+            let led = Led {
+                lead: trigger.id,
+                message: inherited.unwrap_or(trigger.id),
+                count: 1,
+            };
+            self.led.insert(key, led);
         }
     }
 
@@ -173,5 +201,38 @@ mod tests {
         gathering.leave(&lead, true);
 
         assert_eq!(gathering.marks.get(&lead.id), Some(&None));
+    }
+
+    #[test]
+    fn whose_lead_is_gone_go_out_under_its_id() {
+        let lost = TriggerId([9; 16]);
+        let orphan = |number| Trigger {
+            digest: Some(lost),
+            attempts: 1,
+            ..trigger(number)
+        };
+        let mut gathering = Gathering::default();
+        gathering.lost([lost]);
+        gathering.leave(&orphan(1), true);
+        assert!(gathering.join(&orphan(2)));
+        assert!(!gathering.join(&trigger(3)), "it was not part of it");
+        assert_eq!(gathering.marks.into_values().collect::<Vec<_>>(), [Some(lost); 2]);
+    }
+
+    #[test]
+    fn no_two_messages_bear_the_id_of_one_lead() {
+        let lost = TriggerId([9; 16]);
+        let orphan = |number| Trigger {
+            digest: Some(lost),
+            ..trigger(number)
+        };
+        let mut gathering = Gathering::default();
+        gathering.lost([lost]);
+        gathering.leave(&orphan(1), false);
+        gathering.leave(&orphan(2), false);
+        assert_eq!(
+            gathering.marks.into_values().collect::<Vec<_>>(),
+            [Some(lost), None]
+        );
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,6 +135,13 @@ pub fn to_others(owed: &[Owed]) -> Vec<TriggerId> {
     let triggers = owed.iter().map(|(trigger, _)| trigger);
     let to_others = triggers.filter(|trigger| trigger.wish.recipient != Recipient::Owner);
     to_others.map(|trigger| trigger.id).collect()
+}
+
+/// Those whose messages some were part of before that are not there themselves.
+pub fn missing_leads(owed: &[Owed]) -> Vec<TriggerId> {
+    let present: HashSet<TriggerId> = owed.iter().map(|(trigger, _)| trigger.id).collect();
+    let leads: BTreeSet<TriggerId> = owed.iter().filter_map(|(trigger, _)| trigger.joined()).collect();
+    leads.into_iter().filter(|lead| !present.contains(lead)).collect()
 }
 
 /// The stand-alone alarms of these triggers.
@@ -268,7 +276,10 @@ impl Judged {
                 candidate.trigger.attempt_started = Some(attempt.now);
                 self.granted.push(candidate);
             }
-            Verdict::Conclude(outcome, reason) => self.concluded.push((candidate.trigger, outcome, reason)),
+            Verdict::Conclude(outcome, reason) => {
+                self.gathering.lost([candidate.trigger.id]);
+                self.concluded.push((candidate.trigger, outcome, reason));
+            }
         }
     }
 
@@ -288,6 +299,13 @@ impl Judged {
         }
         if self.messages >= self.room || !judge.has_room(candidate) {
             return Course::Stays;
+        }
+        if self.gathering.inherits(trigger) {
+            // The message was counted when its lead was.
+            allowances.release(trigger);
+            self.messages += 1;
+            self.gathering.leave(trigger, true);
+            return Course::Leaves;
         }
         let ruling = allowances.rule(trigger, gathers, attempt.token, attempt.now);
         match ruling {

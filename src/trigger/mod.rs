@@ -420,6 +420,11 @@ pub struct Trigger {
 }
 
 impl Trigger {
+    /// The trigger whose id its message bears: its own, or that of another whose message it is part of.
+    pub fn message(&self) -> TriggerId {
+        self.digest.unwrap_or(self.id)
+    }
+
     /// The other trigger whose message its last attempt was part of.
     pub fn joined(&self) -> Option<TriggerId> {
         self.digest.filter(|lead| *lead != self.id)

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::harness::api::OWNER;
+use crate::harness::api::SOURCE;
 use crate::harness::calendar::Calendar;
 use crate::harness::eventually;
 use crate::harness::node::Home;
@@ -173,6 +174,42 @@ async fn killed_before_the_settle_a_digest_repeats_the_same_message_id() {
     node.start_again().await;
 
     sent_as_one(&sink, &node, 2).await;
+}
+
+#[tokio::test]
+async fn a_digest_in_doubt_whose_first_reminder_is_deleted_repeats_the_same_message_id() {
+    let sink = Sink::start().await;
+    sink.be(Manners::HangUpAfterDot);
+    let home = limited(&sink, "1", "1h").with("CHANNELS__EMAIL__RETRY__BACKOFF", "3s");
+    let node = home.start_with_owner().await;
+    put(&node, 0..3, whole_second_in(3)).await;
+    let lead = sink.mails(1).await[0].trigger_id();
+    let mut others = Vec::new();
+    for number in 0..3 {
+        let key = format!("e{number}");
+        let trigger = node.trigger_in_state(&key, "claimed").await;
+        if trigger["id"] == *lead {
+            let path = format!("/v1/sources/{SOURCE}/events/{key}?owner={OWNER}");
+            node.delete(&path).await.ok();
+        } else {
+            others.push(number);
+        }
+    }
+    assert_eq!(others.len(), 2);
+
+    sink.be(Manners::Polite);
+
+    let mails = sink.mails(2).await;
+    assert_eq!(mails[1].message_id(), mails[0].message_id());
+    let (_, text, _) = read(&mails[1]);
+    let listed: Vec<_> = (0..3).filter(|number| text.contains(&named(*number))).collect();
+    assert_eq!(listed, others, "{text}");
+    eventually("both to be settled as sent", async || {
+        let history = node.history().await;
+        (history.iter().filter(|row| row["outcome"] == "sent").count() == 2).then_some(())
+    })
+    .await;
+    assert_eq!(sink.log().mails.len(), 2);
 }
 
 #[tokio::test]

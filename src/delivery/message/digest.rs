@@ -28,18 +28,21 @@ pub(super) struct DigestWording {
 }
 
 impl DigestWording {
-    /// Says the first of `count` reminders in the language of `words`, and how many more there are.
+    /// Says the first of `count` reminders in the language of `words`, and how many more there are; `id` is the message's.
     ///
     /// # Errors
     /// When the words ask for what there is not.
-    pub(super) fn of(facts: &[Facts], count: usize, words: &Words) -> Result<Self, RenderError> {
+    pub(super) fn of(
+        facts: &[Facts],
+        (id, count): (&str, usize),
+        words: &Words,
+    ) -> Result<Self, RenderError> {
         let entries: Vec<_> = facts
             .iter()
             .map(|facts| Wording::of(facts, words))
             .collect::<Result<_, _>>()?;
         let reminders = reminders(count, words)?;
         let first = entries.first().map_or("", |entry| &entry.title);
-        let id = facts.first().map_or("", |facts| &facts.trigger_id);
         let subject = fluent_args!["reminders" => &*reminders, "title" => words.direction.isolated(first)];
         let more = count - entries.len();
         let more = (more > 0).then(|| words.say_with("digest-more", &fluent_args!["count" => more]));

@@ -116,7 +116,7 @@ pub(super) fn digest(first: &Reminder<'_>, others: &[Reminder<'_>]) -> String {
     });
     let digest = Several {
         r#type: "digest",
-        id: &first.trigger.to_string(),
+        id: &first.message.to_string(),
         timestamp: instant(first.now),
         attempt: first.attempt,
         owner: &first.owner.0,
@@ -171,6 +171,7 @@ mod tests {
     fn shown(occurrence: &event::Occurrence, payload: Option<&str>) -> String {
         let written = document(&Reminder {
             trigger: "0123456789abcdef0123456789abcdef".parse().unwrap(),
+            message: "0123456789abcdef0123456789abcdef".parse().unwrap(),
             trigger_at: at("2026-12-01T08:15:00Z"),
             now: at("2026-12-01T08:15:00.250Z"),
             owner: &OwnerId("jo".to_owned()),

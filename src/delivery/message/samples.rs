@@ -138,6 +138,7 @@ fn reminder<'a>(occurrence: &'a Occurrence, sending: &'a Sending, locale: &'a st
     static ZONE: LazyLock<Zone> = LazyLock::new(|| zone("Europe/Berlin"));
     Reminder {
         trigger: "0123456789abcdef0123456789abcdef".parse::<TriggerId>().unwrap(),
+        message: "0123456789abcdef0123456789abcdef".parse::<TriggerId>().unwrap(),
         trigger_at: sending.trigger_at,
         now: sending.now,
         owner: &OWNER,

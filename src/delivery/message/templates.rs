@@ -158,7 +158,11 @@ impl Renderer {
                 self.text_form.write(&facts, words)?;
             }
             let (facts, count) = (Facts::samples(), Facts::samples().len() + 1);
-            let wording = Value::from(Serde(DigestWording::of(&facts, count, words)?));
+            let wording = Value::from(Serde(DigestWording::of(
+                &facts,
+                (&facts[0].trigger_id, count),
+                words,
+            )?));
             for name in [DIGEST_TEXT, DIGEST_HTML] {
                 self.write(name, &wording)?;
             }
@@ -187,7 +191,7 @@ impl Renderer {
             ChannelKind::Webhook | ChannelKind::Handler => Content::Json(document(reminder)),
         };
         Ok(channel::Message {
-            id: reminder.trigger.to_string(),
+            id: reminder.message.to_string(),
             thread: reminder.thread(),
             owner: reminder.owner.hash(),
             to: reminder.to.to_owned(),
@@ -207,10 +211,10 @@ impl Renderer {
         others: &[Reminder<'_>],
     ) -> Result<channel::Message, RenderError> {
         let words = self.languages.nearest(first.locale);
-        let count = others.len() + 1;
+        let (id, count) = (first.message.to_string(), others.len() + 1);
         let content = match first.channel {
             ChannelKind::Email => {
-                let wording = DigestWording::of(&listed(first, others), count, words)?;
+                let wording = DigestWording::of(&listed(first, others), (&id, count), words)?;
                 let subject = wording.subject.clone();
                 self.letter(&subject, &Value::from(Serde(wording)), [DIGEST_TEXT, DIGEST_HTML])?
             }
@@ -219,7 +223,6 @@ impl Renderer {
             }
             ChannelKind::Webhook | ChannelKind::Handler => Content::Json(document::digest(first, others)),
         };
-        let id = first.trigger.to_string();
         Ok(channel::Message {
             thread: id.clone(),
             id,

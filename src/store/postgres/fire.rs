@@ -37,6 +37,7 @@ use crate::store::postgres::limits;
 use crate::store::postgres::owners;
 use crate::store::postgres::sessions;
 use crate::store::row;
+use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::store::row::millis;
 use crate::trigger::NewTrigger;
@@ -44,6 +45,7 @@ use crate::trigger::OwnerId;
 use crate::trigger::Place;
 use crate::trigger::TriggerId;
 use crate::trigger::Wish;
+use crate::trigger::outcome::Outcome;
 
 /// Judges the claims and carries the judgement out. Where that cannot be written for all of them together, the caller
 /// tries each alone.
@@ -74,6 +76,7 @@ pub async fn fire_check(
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
     let mut allowances = limits::allowances(conn, &triggers(&mine), &limits, attempt.now).await?;
     let mut judged = Judged::with_room(judge.room());
+    judged.gathering.lost(lost_leads(conn, &mine).await?);
     for (trigger, alarm) in mine {
         match surroundings.of(trigger, alarm) {
             Ok(candidate) => judged.take(candidate, judge, &mut allowances, attempt),
@@ -86,6 +89,27 @@ pub async fn fire_check(
     limits::release(conn, &allowances.released).await?;
     let claimed = succeed(conn, &judged, attempt).await?;
     Ok(judged.told(claimed))
+}
+
+/// Those whose messages some were part of before that are no more, and were not handed over for certain.
+async fn lost_leads(conn: &mut PgConnection, owed: &[Owed]) -> Result<Vec<TriggerId>, StoreError> {
+    let missing = judged::missing_leads(owed);
+    if missing.is_empty() {
+        return Ok(missing);
+    }
+    let rows = sqlx::query(
+        "-- fire_check: lost leads
+         SELECT j.id FROM unnest($1::bytea[]) AS j (id)
+         WHERE NOT EXISTS (SELECT FROM alarm_trigger AS t WHERE t.id = j.id)
+           AND NOT EXISTS (SELECT FROM delivery AS d WHERE d.id = j.id AND d.rank >= $2)",
+    )
+    .bind(ids(&missing))
+    .bind(i32::from(Outcome::Awaiting.rank()))
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| Columns::new("lead", "id", row).id())
+        .collect()
 }
 
 /// Holds off changes of the events whose next firing is about to be planned. The last firing of an alarm needs no lock:

@@ -26,6 +26,7 @@ use crate::store::judged::Surroundings;
 use crate::store::judged::group_of;
 use crate::store::judged::triggers;
 use crate::store::row;
+use crate::store::row::Columns;
 use crate::store::row::list;
 use crate::store::row::millis;
 use crate::store::sqlite::addressees;
@@ -92,6 +93,7 @@ async fn check(
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
     let mut allowances = limits::allowances(conn, &triggers(&mine), &judge.limits(), attempt.now).await?;
     let mut judged = Judged::with_room(judge.room());
+    judged.gathering.lost(lost_leads(conn, &mine).await?);
     for (trigger, alarm) in mine {
         match surroundings.of(trigger, alarm) {
             Ok(candidate) => judged.take(candidate, judge, &mut allowances, attempt),
@@ -103,6 +105,29 @@ async fn check(
     limits::release(conn, &allowances.released).await?;
     let claimed = succeed(conn, &judged, attempt).await?;
     Ok(judged.told(claimed))
+}
+
+/// Those whose messages some were part of before that are no more, and were not handed over for certain.
+async fn lost_leads(conn: &mut SqliteConnection, owed: &[Owed]) -> Result<Vec<TriggerId>, StoreError> {
+    let missing = judged::missing_leads(owed);
+    if missing.is_empty() {
+        return Ok(missing);
+    }
+    let rows = sqlx::query(
+        "-- fire_check: lost leads
+         SELECT unhex(j.value) AS id FROM json_each(?1) AS j
+         WHERE NOT EXISTS (SELECT 1 FROM alarm_trigger WHERE id = unhex(j.value))
+           AND NOT EXISTS (SELECT 1 FROM delivery WHERE id = unhex(j.value) AND rank >= ?2)",
+    )
+    .bind(list(
+        &missing.iter().map(TriggerId::to_string).collect::<Vec<_>>(),
+    ))
+    .bind(i64::from(Outcome::Awaiting.rank()))
+    .fetch_all(conn)
+    .await?;
+    rows.iter()
+        .map(|row| Columns::new("lead", "id", row).id())
+        .collect()
 }
 
 /// Those of the claims that are still the session's: claimed, or sending under this very attempt, whose answer was lost.

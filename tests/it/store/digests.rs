@@ -259,8 +259,13 @@ async fn the_others_go_on_where_their_lead_is_over(base: &Base) {
 
     let checked = stage.fire(&again, 8, &send()).await;
 
-    assert_eq!(joined(&checked), all_in_one(&claims[1..]));
-    assert_eq!(stage.triggers("b").await[0].digest, Some(claims[1].id));
+    // It is the same message, and whoever has it already may drop it.
+    let lead = Some(claims[0].id);
+    assert_eq!(
+        joined(&checked),
+        claims[1..].iter().map(|claim| (claim.id, lead)).collect()
+    );
+    assert_eq!(stage.triggers("b").await[0].digest, lead);
 }
 
 async fn what_was_tried_alone_goes_alone(base: &Base) {

@@ -256,7 +256,7 @@ fn a_template_that_fails_says_where_and_nothing_of_the_event() {
 fn all_that_templates_are_given_is_documented_for_operators() {
     let languages = Languages::new(None).unwrap();
     let documented = include_str!("../../../../config/templates/README.md");
-    let digest = DigestWording::of(&Facts::samples(), 4, languages.nearest("en")).unwrap();
+    let digest = DigestWording::of(&Facts::samples(), ("0123", 4), languages.nearest("en")).unwrap();
     let digest = serde_json::to_value(digest).unwrap();
     for name in digest.as_object().unwrap().keys() {
         assert!(documented.contains(&format!("`{name}`")), "{name}");
