@@ -35,6 +35,8 @@ const AT_ONCE_OF_SERIES: u32 = 50;
 pub enum When {
     /// At this instant.
     At(DateTime<Utc>),
+    /// At this instant, which a phrase means.
+    Meant(DateTime<Utc>),
     /// So long after it is asked for.
     In(TimeDelta),
     /// Whenever its terms say, from now on.

@@ -98,8 +98,12 @@ impl Node {
         let answer = request.send().await.map_err(|error| silent(url, &error))?;
         let status = answer.status();
         let body = answer.bytes().await.map_err(|error| silent(url, &error))?;
+        if status.is_success() && body.is_empty() {
+            return Ok(Value::Null);
+        }
         if status.is_success() {
-            return Ok(serde_json::from_slice(&body).unwrap_or_default());
+            let unread = || format!("the answer of {url} cannot be read: ask for it over HTTP, as it is");
+            return serde_json::from_slice(&body).with_context(unread);
         }
         Err(self.refused(status, &body))
     }

@@ -12,7 +12,8 @@
 //! - What has no day or no year means the next time that it comes. Only a phrase that says so lies in the past:
 //!   `7 days ago`, `today at 7am` at noon.
 //! - What has several meanings gets all of them ([`Meaning::candidates`]): `friday at 3pm` on a Friday morning, `next
-//!   friday` on a Wednesday, `at 5`, `03/04/2026`, `tomorrow at midnight`, a time that the clock shows twice.
+//!   friday` on a Wednesday, `at 5`, `03/04/2026`, `tomorrow at midnight`, a time that the clock shows twice. A date that can
+//!   be today or another, or be over, has these meanings, too: `nov 27 at 9am` on that day at noon, `11/12/2026` in between.
 //! - A time that the clock skips is refused if it was written. Where it only follows (`in 1 day`), the zone's own rule
 //!   holds: the offset before the gap, the first of two.
 

@@ -115,8 +115,10 @@ impl Phrase {
         {
             return Err(refusal);
         }
-        // What is over is not meant, where something else can be.
-        if instants.iter().any(|instant| *instant > now) {
+        // What is over is not meant, where something else can be; but what was written as a date may be a mistake, and
+        // months lie between its meanings.
+        let is_date = matches!(self.day, Some(Day::EitherDate(..) | Day::OfYear { .. }));
+        if !is_date && instants.iter().any(|instant| *instant > now) {
             instants.retain(|instant| *instant > now);
         }
         instants.retain(|instant| (1..=LAST_YEAR).contains(&instant.year()));
@@ -199,11 +201,13 @@ fn of_day(day: Day, here: Here<'_>, time: Time) -> Vec<NaiveDate> {
         Day::EitherDate(one, other) => vec![one, other],
         Day::OfYear { month, day } => {
             let years = today.year()..=today.year() + MOST_YEARS_TO_A_DAY;
-            first_ahead(
-                years.map(|year| NaiveDate::from_ymd_opt(year, month, day)),
-                here,
-                time,
-            )
+            let days = years.map(|year| NaiveDate::from_ymd_opt(year, month, day));
+            let mut days = first_ahead(days, here, time);
+            // Whoever names today may not mean it a year from now, because its time is over.
+            if (today.month(), today.day()) == (month, day) && !days.contains(&today) {
+                days.push(today);
+            }
+            days
         }
         Day::OfMonth(day) => {
             let months = 0..=MOST_MONTHS_TO_A_DAY;

@@ -275,6 +275,7 @@ fn instant(
             return next.ok_or_else(|| planning::never(alarm));
         }
         When::At(at) => (Some(whole(*at)), "/at"),
+        When::Meant(at) => (Some(whole(*at)), "/when"),
         When::In(delay) => (now.checked_add_signed(*delay).map(whole), "/delay"),
     };
     let far = || {

@@ -67,7 +67,7 @@ pub(super) fn when(
             let read = read.map_err(|error| error.to_string());
             flaws
                 .check("/when".to_owned(), read.and_then(|meaning| only(&meaning)))
-                .map(When::At)
+                .map(When::Meant)
         }
         (None, None, None, Some(cron)) => {
             flaws.check(
