@@ -22,13 +22,26 @@ use super::complaint::Complaint;
 use super::complaint::Origin;
 
 use self::shown::literal;
+use self::shown::printed;
 use self::shown::shown;
+use self::shown::without;
 
 /// The prefix of our environment variables.
 pub(super) const PREFIX: &str = "CARILLON__";
 
 /// Longer durations are refused: they cannot be meant, and sums with instants must stay in range.
 const LONGEST: Duration = Duration::from_hours(3_650 * 24);
+
+/// A value as it applies.
+#[derive(Debug, Clone)]
+pub(super) struct Applied {
+    /// What may be shown of it, as TOML.
+    pub(super) shown: String,
+    /// All of it, to be told from another.
+    pub(super) whole: SecretString,
+    /// Who said so.
+    pub(super) origin: Origin,
+}
 
 /// The merged layers while they are being read.
 #[derive(Debug)]
@@ -162,9 +175,12 @@ impl Reader {
         let value = self.values.get(key);
         self.complaints.push(Complaint {
             key: key.to_owned(),
-            value: value.map(shown),
+            value: value.map(|value| shown(key, value)),
             origin: value.map_or(Origin::Default, |value| self.origin_of(key, value)),
-            problem,
+            problem: match value {
+                Some(value) => without(key, value, problem),
+                None => problem,
+            },
         });
     }
 
@@ -338,17 +354,22 @@ impl Reader {
     pub(super) fn described(&self, key: &str) -> String {
         let value = &self.values.get(key).or_else(|| self.defaults.get(key));
         let value = value.expect("the key was read before");
-        format!("{key} = `{}` ({})", shown(value), self.origin_of(key, value))
+        format!("{key} = `{}` ({})", shown(key, value), self.origin_of(key, value))
     }
 
-    /// The values as they apply, as TOML writes them, with their origin.
-    pub(super) fn effective(&self) -> BTreeMap<String, (String, Origin)> {
+    /// The values as they apply, with their origin.
+    pub(super) fn effective(&self) -> BTreeMap<String, Applied> {
         let known = self
             .values
             .iter()
             .filter_map(|(key, value)| Some((key, value, self.defaults.get(key)?)));
+        let applied = |key: &str, value, default| Applied {
+            shown: printed(key, value, default),
+            whole: literal(value, default).into(),
+            origin: self.origin_of(key, value),
+        };
         known
-            .map(|(key, value, default)| (key.clone(), (literal(value, default), self.origin_of(key, value))))
+            .map(|(key, value, default)| (key.clone(), applied(key, value, default)))
             .collect()
     }
 

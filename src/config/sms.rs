@@ -349,7 +349,11 @@ mod tests {
         assert!(settings.sms.route[1].receipts.is_none());
         let printed = settings.print_redacted();
         assert!(!printed.contains("hush"), "{printed}");
-        assert!(printed.contains("X-Version = \"2\""), "{printed}");
+        assert!(printed.contains("X-Version = \"[redacted]\""), "{printed}");
+        assert!(
+            printed.contains("To = \"{{ to }}\""),
+            "what is embedded: {printed}"
+        );
     }
 
     #[test]
@@ -416,7 +420,7 @@ mod tests {
             "channels.sms.providers.main.success = `ok`",
             "channels.sms.providers.main.timeot",
             "channels.sms.providers.Second.kind",
-            "channels.sms.providers.Second.url = `gateway`",
+            "channels.sms.providers.Second.url = `[redacted: 7 characters]`",
             "channels.sms.providers.Second.method",
             "channels.sms.providers.Second.auth",
             "channels.sms.providers.Second.message_id = `id`",
@@ -446,7 +450,7 @@ mod tests {
         let good = of("https://sms.example.org/send?key=hush&to={{ to }}").unwrap();
         let printed = good.print_redacted();
         assert!(
-            printed.contains("https://sms.example.org/send?[redacted]"),
+            printed.contains("https://sms.example.org/[redacted]?[redacted]"),
             "{printed}"
         );
         assert!(!printed.contains("hush"), "{printed}");

@@ -299,10 +299,12 @@ fn wrong(part: &str, problem: &str) -> Wrong {
     }
 }
 
-/// What the engine says may quote values, the secret among them; only of a template that it cannot read it has none.
+/// What the engine says may quote values, the secret among them, and words of the template, which may hold one too.
 fn complaint(part: &str, error: &minijinja::Error) -> Wrong {
-    let problem = match (error.kind(), error.detail()) {
-        (minijinja::ErrorKind::SyntaxError, Some(detail)) => format!("syntax error: {detail}"),
+    let problem = match (error.kind(), error.line()) {
+        (minijinja::ErrorKind::SyntaxError, Some(line)) => {
+            format!("syntax error in line {line}: write values as {{{{ to }}}}")
+        }
         (minijinja::ErrorKind::UndefinedError, _) => {
             "asks for what there is not: there are to, digits, text, unicode, from, id, callback, username and secret"
                 .to_owned()
