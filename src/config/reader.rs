@@ -267,7 +267,11 @@ impl Reader {
     /// A whole number up to `most`; negative: none.
     pub(super) fn amount(&mut self, key: &str, most: u32) -> Option<u32> {
         let expected = format!("a whole number up to {most}: 0 allows nothing, a negative one everything");
-        let amount: i64 = self.read(key, &expected, |value| {
+        self.amount_as(key, &expected, most)
+    }
+
+    fn amount_as(&mut self, key: &str, expected: &str, most: u32) -> Option<u32> {
+        let amount: i64 = self.read(key, expected, |value| {
             let number = match &value.kind {
                 ValueKind::I64(number) => *number,
                 ValueKind::String(text) if is_from_environment(value) => text.trim().parse().ok()?,
@@ -280,7 +284,9 @@ impl Reader {
 
     /// So many a second; a negative number is as many as there are.
     pub(super) fn rate(&mut self, key: &str, most: u32) -> Option<NonZeroU32> {
-        let rate = self.amount(key, most);
+        let expected =
+            format!("a whole number from 1 to {most}, so many a second, or -1 for as many as there are");
+        let rate = self.amount_as(key, &expected, most);
         if rate == Some(0) {
             let problem =
                 "must not be 0, at which nothing would ever leave: name a rate, or -1 for none".to_owned();
