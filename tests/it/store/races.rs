@@ -640,11 +640,10 @@ async fn two_tokens_issued_at_once_are_counted_together() {
     assert_eq!(issuing.await.unwrap(), Issued::TooMany);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_sets_aside_holds_no_owner_while_it_waits_for_another() {
-    let stage = stage().await;
+/// Two triggers that are claimed, the first of the second of their owners.
+async fn of_two_owners(base: &Base) -> (Stage, Vec<Claimed>) {
+    let stage = Stage::on(base).await;
     stage.store.put_owner(&crate::store::owner("bob")).await.unwrap();
-    // The first of the triggers is of the second of the owners.
     stage
         .damage(
             "INSERT INTO standalone_alarm (owner, id, kind, channel, status, paused, fire_at, request_hash, created_at,
@@ -659,24 +658,56 @@ async fn who_sets_aside_holds_no_owner_while_it_waits_for_another() {
         )
         .await;
     let claims = stage.claim().await;
-    assert_eq!(stage.fire(&claims, 7, &send()).await.granted.len(), 2);
-    stage.damage("UPDATE alarm_trigger SET channel = 'pigeon'").await;
-    let counting = holding(&stage, HOLD_ADA).await;
-    let store = Arc::clone(&stage.store);
-    let settling = tokio::spawn(async move {
-        let batch: Vec<Settlement> = claims.iter().map(|claim| sent(*claim, 7)).collect();
-        store.settle(&batch).await.expect("it is settled")
-    });
-    eventually("the settle to wait", async || {
-        (waiting(&stage).await == 1).then_some(())
-    })
-    .await;
+    assert_eq!(claims.len(), 2);
+    (stage, claims)
+}
+
+/// Whoever counts for ada makes this wait; meanwhile bob is anybody's.
+async fn holds_nobody_while_it_waits(stage: &Stage, doing: impl Future<Output = ()> + Send + 'static) {
+    let counting = holding(stage, HOLD_ADA).await;
+    let doing = tokio::spawn(doing);
+    eventually("it to wait", async || (waiting(stage).await == 1).then_some(())).await;
 
     let bob = "SELECT 1 FROM alarm_owner WHERE owner = 'bob' FOR NO KEY UPDATE NOWAIT";
     assert!(
-        is_free(&stage, bob).await,
+        is_free(stage, bob).await,
         "whoever counts for him may wait for her"
     );
     let_go(counting).await;
-    assert_eq!(settling.await.unwrap(), [Settled::Poisoned, Settled::Poisoned]);
+    doing.await.unwrap();
+    assert_eq!(stage.store.repeats(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sets_aside_holds_no_owner_while_it_waits_for_another() {
+    let base = Base::postgres().await;
+
+    let (stage, claims) = of_two_owners(&base).await;
+    assert_eq!(stage.fire(&claims, 7, &send()).await.granted.len(), 2);
+    stage.damage("UPDATE alarm_trigger SET channel = 'pigeon'").await;
+    let store = Arc::clone(&stage.store);
+    holds_nobody_while_it_waits(&stage, async move {
+        let batch: Vec<Settlement> = claims.iter().map(|claim| sent(*claim, 7)).collect();
+        let settled = store.settle(&batch).await.expect("it is settled");
+        assert_eq!(settled, [Settled::Poisoned, Settled::Poisoned]);
+    })
+    .await;
+
+    let (stage, claims) = of_two_owners(&base).await;
+    stage.damage("UPDATE alarm_trigger SET channel = 'pigeon'").await;
+    let (store, session) = (another(&stage).await, stage.session);
+    holds_nobody_while_it_waits(&stage, async move {
+        let checked = firing(store, session, claims, send()).await.unwrap();
+        assert!(checked.granted.is_empty());
+    })
+    .await;
+
+    let (stage, _) = of_two_owners(&base).await;
+    stage.damage("UPDATE alarm_trigger SET state = 'lost'").await;
+    stage.pass(1);
+    let store = Arc::clone(&stage.store);
+    holds_nobody_while_it_waits(&stage, async move {
+        store.rescue(&rules(), 100).await.expect("a rescue");
+    })
+    .await;
 }
