@@ -364,10 +364,8 @@ impl Embedded {
         }
     }
 
+    /// Has a row for the owner of all alarms here. One that is there stays as it is, whoever wrote it and when.
     async fn know_owner(&self) -> Result<(), StoreError> {
-        if self.store().owner(&self.owner).await?.is_some() {
-            return Ok(());
-        }
         let owner = Owner {
             id: self.owner.clone(),
             email: None,
@@ -381,8 +379,7 @@ impl Embedded {
             muted: Vec::new(),
             preferences: Preferences::default(),
         };
-        self.started.changes.put_owner(owner).await?;
-        Ok(())
+        self.store().add_owner(&owner).await.map(drop)
     }
 }
 

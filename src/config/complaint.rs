@@ -28,7 +28,7 @@ impl fmt::Display for Origin {
 pub struct Complaint {
     /// The key, as a path with dots; empty where the whole file is meant.
     pub key: String,
-    /// Its value; none where it might be a secret.
+    /// What may be shown of its value.
     pub value: Option<String>,
     /// Where the value comes from.
     pub origin: Origin,

@@ -1,8 +1,8 @@
 //! Configuration: `config/carillon.toml` is embedded and is at once the defaults and their documentation; the
 //! operator's file and the environment say what differs.
 //!
-//! Reading never stops at the first mistake: every complaint names the key, the value, where it comes from and the
-//! cure. The result, [`Settings`], is made of the modules' own configurations; nobody else reads a key.
+//! Reading never stops at the first mistake: every complaint names the key, the value unless it may be a secret
+//! (`reader/shown.rs`), where it comes from and the cure. The result, [`Settings`], is made of the modules' own configurations; nobody else reads a key.
 
 mod channels;
 mod complaint;
@@ -21,6 +21,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use secrecy::ExposeSecret;
 use sha2::Digest;
 use sha2::Sha256;
 
@@ -42,6 +43,7 @@ use crate::http;
 use crate::logging;
 use crate::trigger::ChannelKind;
 use crate::worker;
+use reader::Applied;
 use reader::Reader;
 
 /// The defaults, and what every key means.
@@ -164,7 +166,7 @@ pub struct Settings {
     pub templates_dir: Option<PathBuf>,
     /// Logging.
     pub log: logging::Config,
-    effective: BTreeMap<String, (String, Origin)>,
+    effective: BTreeMap<String, Applied>,
 }
 
 impl Settings {
@@ -238,15 +240,15 @@ impl Settings {
     }
 
     /// A number that is equal on nodes with the same configuration, for `carillon_config_hash`. What differs from
-    /// node to node by its nature, and the secrets themselves, are not in it. It fits a 64-bit float exactly.
+    /// node to node by its nature, and what may be a secret, is not in it. It fits a 64-bit float exactly.
     pub fn hash(&self) -> u64 {
         let mut hash = Sha256::new();
         let shared = self
             .effective
             .iter()
             .filter(|(key, _)| !PER_NODE.contains(&key.as_str()));
-        for (key, (value, _)) in shared {
-            hash.update(format!("{key}={value}\n"));
+        for (key, value) in shared {
+            hash.update(format!("{key}={}\n", value.shown));
         }
         let digest = hash.finalize();
         digest[..6]
@@ -264,7 +266,7 @@ impl Settings {
             .iter()
             .filter_map(|(key, value)| Some((key.rsplit_once('.')?, value)))
             .collect();
-        for ((section, name), (value, origin)) in by_section {
+        for ((section, name), Applied { shown, origin, .. }) in by_section {
             if section != open {
                 lines.push(format!("\n[{}]", heading(section)));
                 open = section;
@@ -273,7 +275,7 @@ impl Settings {
                 Origin::Default => String::new(),
                 origin => format!(" # {origin}"),
             };
-            lines.push(format!("{name} = {value}{source}"));
+            lines.push(format!("{name} = {shown}{source}"));
         }
         lines.join("\n").trim_start().to_owned() + "\n"
     }
@@ -300,7 +302,7 @@ pub fn what_needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
                 .iter()
                 .filter(|(key, _)| key.starts_with(prefix));
             matching
-                .map(|(key, (value, _))| (key.clone(), value.clone()))
+                .map(|(key, value)| (key.clone(), value.whole.expose_secret().to_owned()))
                 .collect()
         };
         of(old) != of(new)

@@ -22,13 +22,26 @@ use super::complaint::Complaint;
 use super::complaint::Origin;
 
 use self::shown::literal;
+use self::shown::printed;
 use self::shown::shown;
+use self::shown::without;
 
 /// The prefix of our environment variables.
 pub(super) const PREFIX: &str = "CARILLON__";
 
 /// Longer durations are refused: they cannot be meant, and sums with instants must stay in range.
 const LONGEST: Duration = Duration::from_hours(3_650 * 24);
+
+/// A value as it applies.
+#[derive(Debug, Clone)]
+pub(super) struct Applied {
+    /// What may be shown of it, as TOML.
+    pub(super) shown: String,
+    /// All of it, to be told from another.
+    pub(super) whole: SecretString,
+    /// Who said so.
+    pub(super) origin: Origin,
+}
 
 /// The merged layers while they are being read.
 #[derive(Debug)]
@@ -162,9 +175,12 @@ impl Reader {
         let value = self.values.get(key);
         self.complaints.push(Complaint {
             key: key.to_owned(),
-            value: value.map(shown),
+            value: value.map(|value| shown(key, value)),
             origin: value.map_or(Origin::Default, |value| self.origin_of(key, value)),
-            problem,
+            problem: match value {
+                Some(value) => without(key, value, problem),
+                None => problem,
+            },
         });
     }
 
@@ -251,7 +267,11 @@ impl Reader {
     /// A whole number up to `most`; negative: none.
     pub(super) fn amount(&mut self, key: &str, most: u32) -> Option<u32> {
         let expected = format!("a whole number up to {most}: 0 allows nothing, a negative one everything");
-        let amount: i64 = self.read(key, &expected, |value| {
+        self.amount_as(key, &expected, most)
+    }
+
+    fn amount_as(&mut self, key: &str, expected: &str, most: u32) -> Option<u32> {
+        let amount: i64 = self.read(key, expected, |value| {
             let number = match &value.kind {
                 ValueKind::I64(number) => *number,
                 ValueKind::String(text) if is_from_environment(value) => text.trim().parse().ok()?,
@@ -264,7 +284,9 @@ impl Reader {
 
     /// So many a second; a negative number is as many as there are.
     pub(super) fn rate(&mut self, key: &str, most: u32) -> Option<NonZeroU32> {
-        let rate = self.amount(key, most);
+        let expected =
+            format!("a whole number from 1 to {most}, so many a second, or -1 for as many as there are");
+        let rate = self.amount_as(key, &expected, most);
         if rate == Some(0) {
             let problem =
                 "must not be 0, at which nothing would ever leave: name a rate, or -1 for none".to_owned();
@@ -338,17 +360,22 @@ impl Reader {
     pub(super) fn described(&self, key: &str) -> String {
         let value = &self.values.get(key).or_else(|| self.defaults.get(key));
         let value = value.expect("the key was read before");
-        format!("{key} = `{}` ({})", shown(value), self.origin_of(key, value))
+        format!("{key} = `{}` ({})", shown(key, value), self.origin_of(key, value))
     }
 
-    /// The values as they apply, as TOML writes them, with their origin.
-    pub(super) fn effective(&self) -> BTreeMap<String, (String, Origin)> {
+    /// The values as they apply, with their origin.
+    pub(super) fn effective(&self) -> BTreeMap<String, Applied> {
         let known = self
             .values
             .iter()
             .filter_map(|(key, value)| Some((key, value, self.defaults.get(key)?)));
+        let applied = |key: &str, value, default| Applied {
+            shown: printed(key, value, default),
+            whole: literal(value, default).into(),
+            origin: self.origin_of(key, value),
+        };
         known
-            .map(|(key, value, default)| (key.clone(), (literal(value, default), self.origin_of(key, value))))
+            .map(|(key, value, default)| (key.clone(), applied(key, value, default)))
             .collect()
     }
 

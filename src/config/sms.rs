@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use reqwest::header::HeaderValue;
+use secrecy::ExposeSecret;
 use secrecy::SecretString;
 
 use super::reader::Reader;
@@ -144,7 +146,13 @@ fn provider(reader: &mut Reader, name: &str, send_within: Duration) -> Option<Pr
             ("from", !from.is_empty()),
         ],
     );
-    let writer = writer(reader, &key);
+    let writer = writer(reader, &key).filter(|writer| {
+        let secret = secret.as_ref().map_or("", ExposeSecret::expose_secret);
+        let rehearsed = writer.rehearse(&username, secret, &from);
+        rehearsed
+            .map_err(|wrong| reader.complain(&key(&wrong.part), wrong.problem))
+            .is_ok()
+    });
     let rules = rules(reader, &key);
     let receipts = receipts(reader, &key);
     let rate = reader.number(&key("rate"), 10_000);
@@ -183,7 +191,13 @@ fn auth(
     let kinds = [("none", 0), ("basic", 1), ("bearer", 2)];
     match (reader.choice(&key("auth"), &kinds), secret) {
         (1, Some(password)) if !username.is_empty() => Auth::Basic(username.to_owned(), password.clone()),
-        (2, Some(token)) => Auth::Bearer(token.clone()),
+        (2, Some(token)) => {
+            if HeaderValue::try_from(token.expose_secret()).is_err() {
+                let problem = "the token must be one line of visible ASCII, since it travels in a header";
+                reader.complain(&key("secret_file"), problem.to_owned());
+            }
+            Auth::Bearer(token.clone())
+        }
         (0, _) => Auth::None,
         (kind, _) => {
             let needed = if kind == 1 {
@@ -303,8 +317,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("secret"), "hush\n").unwrap();
         let secret = folder.path().join("secret").display().to_string();
+        std::fs::write(folder.path().join("lines"), "hush\nhush\n").unwrap();
+        let lines = folder.path().join("lines").display().to_string();
         let path = folder.path().join("carillon.toml");
-        std::fs::write(&path, text.replace("SECRET", &secret)).unwrap();
+        std::fs::write(&path, text.replace("SECRET", &secret).replace("LINES", &lines)).unwrap();
         Settings::load(Some(&path), []).map_err(|complaints| complaints.to_string())
     }
 
@@ -349,7 +365,11 @@ mod tests {
         assert!(settings.sms.route[1].receipts.is_none());
         let printed = settings.print_redacted();
         assert!(!printed.contains("hush"), "{printed}");
-        assert!(printed.contains("X-Version = \"2\""), "{printed}");
+        assert!(printed.contains("X-Version = \"[redacted]\""), "{printed}");
+        assert!(
+            printed.contains("To = \"{{ to }}\""),
+            "what is embedded: {printed}"
+        );
     }
 
     #[test]
@@ -416,7 +436,7 @@ mod tests {
             "channels.sms.providers.main.success = `ok`",
             "channels.sms.providers.main.timeot",
             "channels.sms.providers.Second.kind",
-            "channels.sms.providers.Second.url = `gateway`",
+            "channels.sms.providers.Second.url = `[redacted: 7 characters]`",
             "channels.sms.providers.Second.method",
             "channels.sms.providers.Second.auth",
             "channels.sms.providers.Second.message_id = `id`",
@@ -434,6 +454,35 @@ mod tests {
     }
 
     #[test]
+    fn what_no_header_may_hold_is_refused_with_its_key() {
+        let of = |lines: &str| {
+            let url = "url = \"https://sms.example.org/\"";
+            read_file(&format!("[channels.sms.providers.own]\n{url}\n{lines}\n"))
+        };
+        for lines in [
+            "headers.X-Key = \"a\\nb\"",
+            "headers.X-Key = \"a{{ '\\n' }}\"",
+            "headers.X-Key = \"{{ username }}\"\nusername = \"a\\nb\"",
+            "headers.X-Key = \"{{ from }}\"\nfrom = \"a\\r\"",
+            "headers.X-Key = \"{{ secret }}\"\nsecret_file = \"LINES\"",
+        ] {
+            let told = of(lines).unwrap_err();
+            assert!(
+                told.starts_with("channels.sms.providers.own.headers.X-Key ="),
+                "{lines}: {told}"
+            );
+            assert!(told.contains("the end of a line"), "{told}");
+        }
+        let told = of("auth = \"bearer\"\nsecret_file = \"LINES\"").unwrap_err();
+        assert!(
+            told.starts_with("channels.sms.providers.own.secret_file =") && told.contains("one line"),
+            "{told}"
+        );
+        // Elsewhere it does no harm.
+        of("form.From = \"{{ from }}\"\nfrom = \"a\\nb\"").unwrap();
+    }
+
+    #[test]
     fn a_key_in_the_address_of_a_provider_is_shown_to_nobody() {
         let of = |url: &str| {
             let provider =
@@ -446,7 +495,7 @@ mod tests {
         let good = of("https://sms.example.org/send?key=hush&to={{ to }}").unwrap();
         let printed = good.print_redacted();
         assert!(
-            printed.contains("https://sms.example.org/send?[redacted]"),
+            printed.contains("https://sms.example.org/[redacted]?[redacted]"),
             "{printed}"
         );
         assert!(!printed.contains("hush"), "{printed}");

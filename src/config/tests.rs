@@ -347,7 +347,12 @@ fn a_throughput_is_a_rate_or_none_and_never_nothing() {
         told.contains("channels.sms.throughput") && told.contains("-1 for none"),
         "{told}"
     );
-    assert!(rate("fast").is_err() && rate("100001").is_err());
+    for wrong in ["fast", "100001", "0.5"] {
+        let told = complaints(rate(wrong).map(|_| from_environment(&[]).unwrap()));
+        let expected =
+            "expected a whole number from 1 to 100000, so many a second, or -1 for as many as there are";
+        assert!(told.contains(expected), "{told}");
+    }
 }
 
 #[test]

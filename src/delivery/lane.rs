@@ -22,6 +22,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::channel::Channel;
 use crate::channel::Deadline;
+use crate::channel::Message;
+use crate::channel::Report;
 use crate::channel::breaker::Openness;
 use crate::channel::seats::Seats;
 use crate::clock::Clock;
@@ -265,36 +267,11 @@ impl Lane {
         };
         self.shared.armed.arm(&checked.claimed);
         self.shared.armed.arm(&checked.deferred);
-        self.shared.metrics.deferred(self.kind, checked.deferred.len());
         let granted = checked.granted.iter();
         let granted: HashSet<TriggerId> = granted.map(|candidate| candidate.trigger.id).collect();
         let left = self.domains().hold(claims, &checked.left, &granted);
         self.shared.armed.arm(&left);
-        self.shared
-            .metrics
-            .claims(ClaimResult::Claimed, checked.claimed.len());
-        let lost = claims.len().saturating_sub(
-            checked.granted.len() + checked.concluded.len() + checked.deferred.len() + checked.left.len(),
-        );
-        self.shared.metrics.claims(ClaimResult::Lost, lost);
-        for missed in &checked.missed {
-            self.shared.metrics.missed(missed.count);
-            self.shared
-                .metrics
-                .concluded(self.kind, missed.outcome, missed.reason);
-        }
-        for (trigger, outcome, reason) in &checked.concluded {
-            self.shared.metrics.concluded(self.kind, *outcome, *reason);
-            self.shared.metrics.missed(u64::from(*outcome == Outcome::Missed));
-            tracing::info!(
-                trigger.id = %trigger.id,
-                event.uid = %trigger.wish.event_uid,
-                channel = %self.kind,
-                %outcome,
-                %reason,
-                "trigger recorded without being sent",
-            );
-        }
+        self.tell_of_unsent(claims.len(), &checked);
         let messages = digest::messages(checked.granted);
         self.throughput()
             .spend(messages.len(), self.shared.clock.elapsed());
@@ -320,6 +297,33 @@ impl Lane {
             seats: Arc::clone(&self.seats),
             freed: Arc::clone(&self.freed),
             owner,
+        }
+    }
+
+    /// Counts what a fire-check of so many claims came to, and tells of what was recorded without being sent.
+    fn tell_of_unsent(&self, claims: usize, checked: &FireCheck) {
+        let metrics = &self.shared.metrics;
+        metrics.deferred(self.kind, checked.deferred.len());
+        metrics.claims(ClaimResult::Claimed, checked.claimed.len());
+        let lost = claims.saturating_sub(
+            checked.granted.len() + checked.concluded.len() + checked.deferred.len() + checked.left.len(),
+        );
+        metrics.claims(ClaimResult::Lost, lost);
+        for missed in &checked.missed {
+            metrics.missed(missed.count);
+            metrics.concluded(self.kind, missed.outcome, missed.reason);
+        }
+        for (trigger, outcome, reason) in &checked.concluded {
+            metrics.concluded(self.kind, *outcome, *reason);
+            metrics.missed(u64::from(*outcome == Outcome::Missed));
+            tracing::info!(
+                trigger.id = %trigger.id,
+                event.uid = %trigger.wish.event_uid,
+                channel = %self.kind,
+                %outcome,
+                %reason,
+                "trigger recorded without being sent",
+            );
         }
     }
 
@@ -378,12 +382,7 @@ impl Lane {
 
     /// Sends the message, and says what that means for each that it stands for.
     async fn attempt(&self, grant: &Grant) -> Vec<AttemptEnd> {
-        let Shared {
-            clock,
-            metrics,
-            renderer,
-            ..
-        } = &*self.shared;
+        let Shared { clock, renderer, .. } = &*self.shared;
         let (candidates, config) = (&grant.candidates, &grant.config);
         let began = clock.elapsed();
         let told = reminder::tell(renderer, candidates, config.content, clock.now());
@@ -392,26 +391,14 @@ impl Lane {
                 tracing::error!(trigger.id = %candidate.trigger.id, %error, "no message could be made");
             }
         }
-        let Some((lead, mut message)) = told.message else {
+        let Some((lead, message)) = told.message else {
             let unreadable = told.flaws.iter().flatten();
             return unreadable.map(|error| settle::unreadable(error)).collect();
         };
         let lead = &candidates[lead];
-        let rendered = clock.elapsed();
-        // A call that may take as long as the whole attempt would never have all of its time.
-        let most = self.shared.config.borrow().delivery.send_within / 2;
-        message.within = message.within.map(|within| within.min(most));
-        let report = self.channel.send(&message, grant.deadline).await;
+        let message = self.bounded(message);
+        let report = self.put(&message, grant.deadline, began).await;
         learn::from(&self.shared, self.kind, lead, &report).await;
-        let provider = self.channel.name();
-        metrics.took(self.kind, provider, Stage::Render, rendered.saturating_sub(began));
-        metrics.took(
-            self.kind,
-            provider,
-            Stage::Send,
-            clock.elapsed().saturating_sub(rendered),
-        );
-        metrics.attempted(self.kind, provider, &report);
         let report = notice::report_for(lead, report);
         let now = clock.now();
         let mut ends: Vec<_> = candidates
@@ -429,5 +416,24 @@ impl Lane {
         digest::agree(&mut ends, lead.trigger.id);
         let ends = ends.into_iter().map(|(_, end)| end);
         ends.map(|end| notice::end_for(lead, config, end)).collect()
+    }
+
+    /// A call that may take as long as the whole attempt would never have all of its time.
+    fn bounded(&self, mut message: Message) -> Message {
+        let most = self.shared.config.borrow().delivery.send_within / 2;
+        message.within = message.within.map(|within| within.min(most));
+        message
+    }
+
+    /// Puts the message, which was being made since then, to the channel.
+    async fn put(&self, message: &Message, deadline: Deadline, began: Duration) -> Report {
+        let Shared { clock, metrics, .. } = &*self.shared;
+        let made = clock.elapsed();
+        let report = self.channel.send(message, deadline).await;
+        let (provider, sent) = (self.channel.name(), clock.elapsed());
+        metrics.took(self.kind, provider, Stage::Render, made.saturating_sub(began));
+        metrics.took(self.kind, provider, Stage::Send, sent.saturating_sub(made));
+        metrics.attempted(self.kind, provider, &report);
+        report
     }
 }

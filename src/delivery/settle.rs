@@ -26,6 +26,9 @@ use crate::trigger::retry::Next;
 /// Characters of an error or reply that are kept.
 const DETAIL: usize = 500;
 
+/// How long before a trigger is of no use it is tried once more at the latest, where it is put off for longer.
+const LAST_TRY: TimeDelta = TimeDelta::seconds(5);
+
 /// Why a target is not given again what it asks for.
 const NO_MORE: &str = "the target asked for it once more than there are attempts or time";
 
@@ -57,30 +60,18 @@ pub fn decide(
         Report::InDoubt { error } if config.on_doubt == OnDoubt::Fail => {
             return over(Outcome::InDoubt, Reason::ConnectionLost, &error);
         }
-        Report::InDoubt { error } => Setback {
-            error,
-            counts: true,
-            retry_after: None,
-            doubt: true,
-        },
+        Report::InDoubt { error } => Setback::in_doubt(error),
         Report::Transient {
             error,
             of,
             retry_after,
         } => Setback {
-            error,
             counts: of == Blame::Message,
             retry_after,
-            doubt: false,
+            ..Setback::of_nobody(error)
         },
         Report::Abandoned => {
-            let error = "the time for the attempt ran out before anything was sent".to_owned();
-            Setback {
-                error,
-                counts: false,
-                retry_after: None,
-                doubt: false,
-            }
+            Setback::of_nobody("the time for the attempt ran out before anything was sent".to_owned())
         }
     };
     again(trigger, config, &setback, now)
@@ -94,7 +85,7 @@ fn asked_again(
     now: DateTime<Utc>,
 ) -> AttemptEnd {
     let is_handler = trigger.wish.channel == ChannelKind::Handler;
-    match within(trigger, after, now) {
+    match within(trigger.expires_at, after, now) {
         Some(due_at) if trigger.attempts + 1 < config.retry.attempts => AttemptEnd::Retry {
             due_at: due_at + TimeDelta::milliseconds(config.time_shift_ms),
             counts: true,
@@ -118,14 +109,16 @@ fn asked_again(
     }
 }
 
-/// Nothing was sent: it is tried again when there is room, and that costs no attempt.
+/// Nothing was sent: it is tried again when there is room, and that costs no attempt. Where that would be too late, it is
+/// tried once more just before: there may be room sooner than was said.
 fn put_off(
     trigger: &Trigger,
     config: &ChannelConfig,
     (after, error): (Duration, &str),
     now: DateTime<Utc>,
 ) -> AttemptEnd {
-    let Some(due_at) = within(trigger, after, now) else {
+    let Some(due_at) = within(trigger.expires_at, after, now).or_else(|| last_try(trigger.expires_at, now))
+    else {
         return over(Outcome::Expired, Reason::Late, error);
     };
     AttemptEnd::Retry {
@@ -138,10 +131,15 @@ fn put_off(
 }
 
 /// The instant so much later, if the trigger is of use then.
-fn within(trigger: &Trigger, after: Duration, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+fn within(expires_at: DateTime<Utc>, after: Duration, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let after = TimeDelta::from_std(after).ok()?;
-    now.checked_add_signed(after)
-        .filter(|at| *at < trigger.expires_at)
+    now.checked_add_signed(after).filter(|at| *at < expires_at)
+}
+
+/// The instant of the last try, if that is still to come.
+fn last_try(expires_at: DateTime<Utc>, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let last = expires_at.checked_sub_signed(LAST_TRY)?;
+    Some(last).filter(|last| *last > now)
 }
 
 /// Handed over; where a report is outstanding, that is not the last word.
@@ -189,6 +187,27 @@ struct Setback {
     doubt: bool,
 }
 
+impl Setback {
+    /// One that costs no attempt.
+    const fn of_nobody(error: String) -> Self {
+        Self {
+            error,
+            counts: false,
+            retry_after: None,
+            doubt: false,
+        }
+    }
+
+    /// One of which nobody knows whether it is one.
+    fn in_doubt(error: String) -> Self {
+        Self {
+            counts: true,
+            doubt: true,
+            ..Self::of_nobody(error)
+        }
+    }
+}
+
 fn again(trigger: &Trigger, config: &ChannelConfig, setback: &Setback, now: DateTime<Utc>) -> AttemptEnd {
     let failure = Failure {
         trigger: trigger.id,
@@ -233,3 +252,84 @@ fn cut(text: &str) -> String {
 
 /// The configurations of the channels, as the loops see them.
 pub type Channels = BTreeMap<ChannelKind, ChannelConfig>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery::Detail;
+    use crate::trigger::AlarmId;
+    use crate::trigger::OwnerId;
+    use crate::trigger::Place;
+    use crate::trigger::State;
+    use crate::trigger::TriggerId;
+    use crate::trigger::Wish;
+    use crate::trigger::retry;
+
+    /// When everything here begins.
+    const NOW: DateTime<Utc> = DateTime::UNIX_EPOCH;
+
+    fn trigger(useful: TimeDelta) -> Trigger {
+        let wish = Wish::standalone(OwnerId("ada".into()), &AlarmId("a".into()), ChannelKind::Email);
+        let place = Place {
+            trigger_at: NOW,
+            occurrence: NOW,
+            repeat: 0,
+        };
+        Trigger {
+            id: TriggerId::derive(&wish, &place),
+            wish,
+            place,
+            due_at: NOW,
+            expires_at: NOW + useful,
+            has_more: false,
+            state: State::Sending,
+            processed: None,
+            session: None,
+            generation: 1,
+            attempts: 0,
+            attempt_token: None,
+            attempt_started: None,
+            withdrawn: false,
+            last_error: None,
+            payload: None,
+            moved: false,
+            digest: None,
+        }
+    }
+
+    /// What becomes of one that is of use for so many seconds, and for which there is room after so many.
+    fn put_off_for(seconds: u64, useful: i64) -> Option<i64> {
+        let config = ChannelConfig {
+            enabled: true,
+            time_shift_ms: 0,
+            retry: retry::Policy::default(),
+            on_doubt: OnDoubt::Fail,
+            throughput: None,
+            domain_throughput: None,
+            limit: None,
+            content: Detail::Full,
+        };
+        let busy = (Duration::from_secs(seconds), "no room");
+        match put_off(&trigger(TimeDelta::seconds(useful)), &config, busy, NOW) {
+            AttemptEnd::Retry { due_at, counts, .. } => {
+                assert!(!counts);
+                Some((due_at - NOW).num_seconds())
+            }
+            AttemptEnd::Done { outcome, .. } => {
+                assert_eq!(outcome, Outcome::Expired);
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_put_off_for_too_long_is_tried_once_more_before_it_is_of_no_use() {
+        assert_eq!(put_off_for(30, 60), Some(30));
+        assert_eq!(put_off_for(59, 60), Some(59));
+        assert_eq!(put_off_for(60, 60), Some(55));
+        assert_eq!(put_off_for(u64::MAX, 60), Some(55));
+        // That was the last try.
+        assert_eq!(put_off_for(60, 5), None);
+        assert_eq!(put_off_for(60, 0), None);
+    }
+}

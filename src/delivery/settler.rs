@@ -15,6 +15,7 @@ use crate::metrics::TargetKind;
 use crate::store::AttemptEnd;
 use crate::store::Settled;
 use crate::store::Settlement;
+use crate::trigger::ChannelKind;
 use crate::trigger::Trigger;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
@@ -124,28 +125,23 @@ impl Settler {
     }
 
     fn tell(&self, finished: &Finished, settled: Settled) {
-        let trigger = &finished.trigger;
-        match (settled, &finished.settlement.end) {
-            (Settled::Retrying(claim), end) => {
+        let (trigger, end) = (&finished.trigger, &finished.settlement.end);
+        let failed = |what| self.log(trigger, what, said(trigger.wish.channel, end));
+        match (settled, end) {
+            (Settled::Retrying(claim), _) => {
                 self.shared.armed.arm(&[claim]);
                 self.count_doubt(end, DoubtDecision::Retry);
-                self.log(trigger, "attempt failed; it will be repeated", error_of(end));
+                failed("attempt failed; it will be repeated");
             }
             // Who said that it was handed over has counted it.
-            (Settled::Known, end) => {
-                self.log(
-                    trigger,
-                    "attempt failed; it was handed over all the same",
-                    error_of(end),
-                );
-            }
-            (Settled::InDoubt, end) => self.tell_of_doubt(trigger, end),
-            (Settled::Recorded, AttemptEnd::Retry { error, .. }) => {
+            (Settled::Known, _) => failed("attempt failed; it was handed over all the same"),
+            (Settled::InDoubt, _) => self.tell_of_doubt(trigger, end),
+            (Settled::Recorded, AttemptEnd::Retry { .. }) => {
                 let (outcome, reason) = (Outcome::Cancelled, Reason::Withdrawn);
                 self.shared
                     .metrics
                     .concluded(trigger.wish.channel, outcome, reason);
-                self.log(trigger, "attempt failed; its event no longer owes it", error);
+                failed("attempt failed; its event no longer owes it");
             }
             // Whoever has the trigger now says what becomes of it.
             (Settled::Lost, AttemptEnd::Done { outcome, .. }) if !outcome.is_hand_over() => {
@@ -155,36 +151,32 @@ impl Settler {
                     outcome.as_str(),
                 );
             }
-            (Settled::Lost, AttemptEnd::Retry { error, .. }) => {
-                self.log(trigger, "attempt failed after its claim was lost", error);
-            }
-            (
-                Settled::Recorded | Settled::Lost,
-                AttemptEnd::Done {
-                    outcome,
-                    reason,
-                    detail,
-                    handed_over_at,
-                    ..
-                },
-            ) => {
-                self.shared
-                    .metrics
-                    .concluded(trigger.wish.channel, *outcome, *reason);
-                self.shared
-                    .metrics
-                    .reached(trigger.wish.channel, finished.target, *outcome);
-                self.measure(trigger, *handed_over_at);
-                self.log(
-                    trigger,
-                    "trigger settled",
-                    &format!("{outcome} {reason} {detail}"),
-                );
-            }
-            (Settled::Poisoned, end) => {
-                tracing::error!(trigger.id = %trigger.id, detail = error_of(end), "this outcome cannot be written");
+            (Settled::Lost, AttemptEnd::Retry { .. }) => failed("attempt failed after its claim was lost"),
+            (Settled::Recorded | Settled::Lost, AttemptEnd::Done { .. }) => self.tell_of_end(finished),
+            (Settled::Poisoned, _) => {
+                let detail = said(trigger.wish.channel, end);
+                tracing::error!(trigger.id = %trigger.id, detail, "this outcome cannot be written");
             }
         }
+    }
+
+    fn tell_of_end(&self, finished: &Finished) {
+        let (trigger, end) = (&finished.trigger, &finished.settlement.end);
+        let AttemptEnd::Done {
+            outcome,
+            reason,
+            handed_over_at,
+            ..
+        } = end
+        else {
+            return;
+        };
+        let (channel, metrics) = (trigger.wish.channel, &self.shared.metrics);
+        metrics.concluded(channel, *outcome, *reason);
+        metrics.reached(channel, finished.target, *outcome);
+        self.measure(trigger, *handed_over_at);
+        let detail = format!("{outcome} {reason} {}", said(channel, end));
+        self.log(trigger, "trigger settled", &detail);
     }
 
     fn tell_of_doubt(&self, trigger: &Trigger, end: &AttemptEnd) {
@@ -193,7 +185,7 @@ impl Settler {
         self.shared
             .metrics
             .concluded(trigger.wish.channel, outcome, reason);
-        let detail = format!("{outcome} {reason} {}", error_of(end));
+        let detail = format!("{outcome} {reason} {}", said(trigger.wish.channel, end));
         self.log(trigger, "trigger settled", &detail);
     }
 
@@ -232,8 +224,11 @@ const fn reason_of(end: &AttemptEnd) -> Reason {
     }
 }
 
-fn error_of(end: &AttemptEnd) -> &str {
+/// What the log tells of what the other side said: nothing of a handler, which has it of the program and may repeat what is in
+/// the message. History has it.
+fn said(channel: ChannelKind, end: &AttemptEnd) -> &str {
     match end {
+        _ if channel == ChannelKind::Handler => "",
         AttemptEnd::Done { detail, .. } => detail,
         AttemptEnd::Retry { error, .. } => error,
     }

@@ -4,8 +4,8 @@
 //! opened the connection: what is read, bounded and refused, and who may see what, is decided there, each time anew. Only
 //! `subscribe` is of this place: what happens is pushed from then on.
 //!
-//! Nothing is queued: while a caller does not read, nothing more is read of theirs nor looked for, and the port ends a
-//! connection whose writes wait for too long. What was pushed is resumed by its number. Where the node stops, calls under
+//! Nothing is queued but a page of what happens: while a caller does not read, nothing more is read of theirs nor looked for,
+//! and the port ends a connection whose writes wait for too long. What was pushed is resumed by its number. Where the node stops, calls under
 //! way are answered first, as they are over HTTP.
 
 mod call;
@@ -35,6 +35,8 @@ use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinError;
 use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 
 use self::call::Call;
 use super::Shared;
@@ -101,7 +103,9 @@ struct Talk {
     routes: Router,
     /// The request that opened it, by which is looked again at who calls.
     parts: Arc<Parts>,
-    follower: Option<Follower>,
+    /// What is looked for to be told next, at most one page. It goes on by itself as answers do, and whatever a caller says
+    /// meanwhile: who looks anew at each call never finds the end.
+    looking: JoinSet<Looked>,
     /// Answers under way. They go on by themselves: one that stood still while its caller does not read would keep a
     /// connection to the store from others.
     answers: JoinSet<Answer>,
@@ -119,6 +123,9 @@ struct Answer {
     follower: Option<Follower>,
 }
 
+/// Somebody who follows, and what there is to be told next.
+type Looked = (Follower, Result<Vec<Arc<AlarmChange>>, End>);
+
 /// How a conversation ends; none where nobody is there to be told.
 type Ending = Option<(CloseCode, &'static str)>;
 
@@ -135,7 +142,7 @@ enum Next {
     Tick,
     Heard(Option<Result<Message, axum::Error>>),
     Answered(Result<Answer, JoinError>),
-    Told(Result<Vec<Arc<AlarmChange>>, End>),
+    Told(Result<Looked, JoinError>),
 }
 
 impl Talk {
@@ -145,7 +152,7 @@ impl Talk {
             shared,
             routes,
             parts: Arc::new(parts),
-            follower: None,
+            looking: JoinSet::new(),
             answers: JoinSet::new(),
             pings: 0,
             calls: (0, 0),
@@ -189,49 +196,30 @@ impl Talk {
         let clock = Arc::clone(&self.shared.clock);
         let stop = self.shared.feed.stop().clone();
         let until_tick = self.tick.saturating_sub(clock.elapsed());
-        let told = async {
-            match &mut self.follower {
-                Some(follower) => follower.next().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             () = stop.cancelled() => Next::Stopped,
             () = clock.sleep(until_tick) => Next::Tick,
             Some(answer) = self.answers.join_next(), if !self.answers.is_empty() => Next::Answered(answer),
             message = socket.recv(), if self.answers.len() < AT_ONCE => Next::Heard(message),
-            told = told => Next::Told(told),
+            Some(told) = self.looking.join_next(), if !self.looking.is_empty() => Next::Told(told),
         }
     }
 
     async fn act(&mut self, next: Next, socket: &mut WebSocket) -> ControlFlow<Ending> {
         match next {
-            Next::Stopped | Next::Told(Err(End::Stopped)) => ControlFlow::Break(STOPS),
-            Next::Told(Err(End::Gone)) => ControlFlow::Break(Some((
-                close_code::POLICY,
-                "what comes next is gone: read the alarms anew",
-            ))),
-            Next::Told(Err(End::Failed(error))) => {
-                tracing::warn!(%error, "a follower of alarms is let go");
-                ControlFlow::Break(NO_STORE)
-            }
-            Next::Told(Ok(changes)) => {
-                for change in changes {
-                    let pushed = json!({ "event": ChangeAnswer::from(&*change) });
-                    say(&self.shared, socket, Message::text(pushed.to_string())).await?;
-                }
-                ControlFlow::Continue(())
-            }
-            Next::Answered(Err(error)) => {
-                tracing::error!(%error, "a call broke");
-                ControlFlow::Break(Some((close_code::ERROR, "a call broke here")))
-            }
+            Next::Stopped => ControlFlow::Break(STOPS),
+            Next::Told(Ok((follower, told))) => self.tell(follower, told, socket).await,
             Next::Answered(Ok(answer)) => {
                 say(&self.shared, socket, Message::text(answer.text)).await?;
-                if answer.follower.is_some() {
-                    self.follower = answer.follower;
+                if let Some(follower) = answer.follower {
+                    self.looking = JoinSet::new();
+                    self.follow(follower);
                 }
                 ControlFlow::Continue(())
+            }
+            Next::Answered(Err(error)) | Next::Told(Err(error)) => {
+                tracing::error!(%error, "a call broke");
+                ControlFlow::Break(Some((close_code::ERROR, "a call broke here")))
             }
             Next::Tick => self.look(socket).await,
             Next::Heard(message) => {
@@ -239,6 +227,41 @@ impl Talk {
                 self.hear(message)
             }
         }
+    }
+
+    /// Looks for what is to be told next.
+    fn follow(&mut self, mut follower: Follower) {
+        self.looking.spawn(async move {
+            let next = follower.next().await;
+            (follower, next)
+        });
+    }
+
+    /// Tells what happened, and goes on looking.
+    async fn tell(
+        &mut self,
+        follower: Follower,
+        told: Result<Vec<Arc<AlarmChange>>, End>,
+        socket: &mut WebSocket,
+    ) -> ControlFlow<Ending> {
+        let changes = match told {
+            Ok(changes) => changes,
+            Err(End::Stopped) => return ControlFlow::Break(STOPS),
+            Err(End::Gone) => {
+                let why = "what comes next is gone: read the alarms anew";
+                return ControlFlow::Break(Some((close_code::POLICY, why)));
+            }
+            Err(End::Failed(error)) => {
+                tracing::warn!(%error, "a follower of alarms is let go");
+                return ControlFlow::Break(NO_STORE);
+            }
+        };
+        for change in changes {
+            let pushed = json!({ "event": ChangeAnswer::from(&*change) });
+            say(&self.shared, socket, Message::text(pushed.to_string())).await?;
+        }
+        self.follow(follower);
+        ControlFlow::Continue(())
     }
 
     /// Looks whether the caller is there, and may still be.
@@ -258,10 +281,7 @@ impl Talk {
     fn hear(&mut self, message: Option<Result<Message, axum::Error>>) -> ControlFlow<Ending> {
         match message {
             None | Some(Ok(Message::Close(_))) => ControlFlow::Break(Some((close_code::NORMAL, ""))),
-            Some(Err(_)) => ControlFlow::Break(Some((
-                close_code::SIZE,
-                "that cannot be read: a message has 64 KiB at the most",
-            ))),
+            Some(Err(error)) => ControlFlow::Break(unreadable(error)),
             Some(Ok(Message::Binary(_))) => {
                 ControlFlow::Break(Some((close_code::UNSUPPORTED, "calls are text")))
             }
@@ -307,6 +327,23 @@ async fn say(shared: &Shared, socket: &mut WebSocket, message: Message) -> Contr
         biased;
         said = socket.send(message) => said.map_or(ControlFlow::Break(None), ControlFlow::Continue),
         () = shared.feed.stop().cancelled() => ControlFlow::Break(STOPS),
+    }
+}
+
+/// What was wrong with what was heard; none where the connection is gone.
+fn unreadable(error: axum::Error) -> Ending {
+    match error.into_inner().downcast_ref::<tungstenite::Error>()? {
+        tungstenite::Error::Capacity(_) => Some((
+            close_code::SIZE,
+            "that cannot be read: a message has 64 KiB at the most",
+        )),
+        tungstenite::Error::Utf8(_) => Some((close_code::INVALID, "that cannot be read: it is no UTF-8")),
+        tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
+        tungstenite::Error::Protocol(_) => Some((
+            close_code::PROTOCOL,
+            "that cannot be read: it is no frame of a WebSocket",
+        )),
+        _ => None,
     }
 }
 

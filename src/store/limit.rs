@@ -148,6 +148,16 @@ impl Allowance {
         self.limit.over == OnLimit::Digest && (own == Some(Own::Waiting) || (own.is_none() && !has_room))
     }
 
+    /// When there is room for one more behind those who wait already; one that has a slot goes by what is before it.
+    fn slot(&self, own: Option<Own>, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let timeframe = TimeDelta::from_std(self.limit.timeframe).unwrap_or(TimeDelta::MAX);
+        let line = own.map_or(&self.lined_up, |_| &self.ahead);
+        let free = line[line.len() - self.limit.amount as usize].checked_add_signed(timeframe);
+        let slot = free.map(|free| free + TICK);
+        // What should be settled by now counts still, and nobody knows for how long: it is looked at again in a while.
+        slot.map(|slot| if slot > now { slot } else { now + UNDER_WAY })
+    }
+
     /// Rules on a trigger that is due and may be sent but for the limit; whether it is told with others, and so waits with
     /// them.
     fn rule(
@@ -184,16 +194,7 @@ impl Allowance {
                 Ruling::Over
             };
         }
-        let timeframe = TimeDelta::from_std(self.limit.timeframe).unwrap_or(TimeDelta::MAX);
-        let line = if own.is_some() {
-            &self.ahead
-        } else {
-            &self.lined_up
-        };
-        let free = line[line.len() - most].checked_add_signed(timeframe);
-        let slot = free.map(|free| free + TICK);
-        // What should be settled by now counts still, and nobody knows for how long: it is looked at again in a while.
-        let slot = slot.map(|slot| if slot > now { slot } else { now + UNDER_WAY });
+        let slot = self.slot(own, now);
         let Some(slot) = slot.filter(|slot| *slot < expires_at) else {
             return Ruling::Over;
         };

@@ -150,6 +150,9 @@ pub trait Store: AccessTokens + AlarmFeed + LiveSeries + Send + Sync + std::fmt:
     /// Creates or replaces an owner. Where events read differently now, it is noted that they must be planned again.
     async fn put_owner(&self, owner: &Owner) -> Result<Replaced, StoreError>;
 
+    /// Creates an owner; one that is there stays as it is. Says whether it was created.
+    async fn add_owner(&self, owner: &Owner) -> Result<bool, StoreError>;
+
     /// Reads an owner.
     async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError>;
 

@@ -140,24 +140,28 @@ impl Writer {
         }
         let writer = Self { environment, form };
         if wrong.is_empty() {
-            wrong.extend(writer.rehearse());
+            wrong.extend(writer.rehearse("user", "secret", "Carillon").err());
         }
         if wrong.is_empty() { Ok(writer) } else { Err(wrong) }
     }
 
-    fn rehearse(&self) -> Option<Wrong> {
+    /// Writes one request with what is configured beside the templates, and fails where each would.
+    ///
+    /// # Errors
+    /// The part that cannot be written.
+    pub fn rehearse(&self, username: &str, secret: &str, from: &str) -> Result<(), Wrong> {
         let facts = Facts {
             to: "+4930123456",
             digits: "4930123456",
             text: "\"Tea\"",
             unicode: true,
-            from: "Carillon",
+            from,
             id: "0123456789abcdef0123456789abcdef",
             callback: "https://example.org/",
-            username: "user",
-            secret: "secret",
+            username,
+            secret,
         };
-        self.write(&facts).err()
+        self.write(&facts).map(drop)
     }
 
     /// Writes the request of one message.
@@ -204,8 +208,12 @@ impl Writer {
         for (name, value) in self.fields("headers", &self.form.headers, facts)? {
             let part = format!("headers.{name}");
             let name = HeaderName::try_from(name).map_err(|_| wrong(&part, "is no name of a header"))?;
-            let value = HeaderValue::try_from(value)
-                .map_err(|_| wrong(&part, "holds what no header may: write visible ASCII"))?;
+            let value = HeaderValue::try_from(value).map_err(|_| {
+                wrong(
+                    &part,
+                    "holds what no header may, such as the end of a line: write visible ASCII",
+                )
+            })?;
             headers.insert(name, value);
         }
         Ok(headers)
@@ -299,10 +307,12 @@ fn wrong(part: &str, problem: &str) -> Wrong {
     }
 }
 
-/// What the engine says may quote values, the secret among them; only of a template that it cannot read it has none.
+/// What the engine says may quote values, the secret among them, and words of the template, which may hold one too.
 fn complaint(part: &str, error: &minijinja::Error) -> Wrong {
-    let problem = match (error.kind(), error.detail()) {
-        (minijinja::ErrorKind::SyntaxError, Some(detail)) => format!("syntax error: {detail}"),
+    let problem = match (error.kind(), error.line()) {
+        (minijinja::ErrorKind::SyntaxError, Some(line)) => {
+            format!("syntax error in line {line}: write values as {{{{ to }}}}")
+        }
         (minijinja::ErrorKind::UndefinedError, _) => {
             "asks for what there is not: there are to, digits, text, unicode, from, id, callback, username and secret"
                 .to_owned()
@@ -448,7 +458,7 @@ mod tests {
         };
         assert_eq!(
             problems(form),
-            ["headers.X-Key: holds what no header may: write visible ASCII"]
+            ["headers.X-Key: holds what no header may, such as the end of a line: write visible ASCII"]
         );
         let endless = "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}";
         let form = Form {

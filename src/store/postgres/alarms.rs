@@ -51,7 +51,7 @@ pub async fn alter(
     }
     let keys: BTreeSet<GroupKey> = meant.iter().map(group_of).collect();
     let groups = groups::load(conn, &keys, Unreadable::SetAside, now).await?;
-    hold_owners(conn, alarms.iter().map(|at| &at.owner)).await?;
+    hold_owners(conn, alarms.iter().map(|at| at.owner.0.as_str())).await?;
     lock(conn, &ids(&meant)).await?;
     let stored = rows(conn, &ids(&meant)).await?;
     let mut plan = altering::plan(&meant, &stored, groups, editor, now);
@@ -87,11 +87,12 @@ pub async fn hold(
     Ok(())
 }
 
-async fn hold_owners(
+/// The same, by the names of the owners.
+pub async fn hold_owners(
     conn: &mut PgConnection,
-    owners: impl Iterator<Item = &OwnerId>,
+    owners: impl Iterator<Item = &str>,
 ) -> Result<(), StoreError> {
-    let owners: BTreeSet<&str> = owners.map(|owner| owner.0.as_str()).collect();
+    let owners: BTreeSet<&str> = owners.collect();
     sqlx::query(
         "-- hold_alarms
          SELECT alarm_owners_held($1)",

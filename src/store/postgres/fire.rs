@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
-use sqlx::Row;
 
 use crate::store::Claimed;
 use crate::store::FireCheck;
@@ -62,7 +61,7 @@ pub async fn fire_check(
     } else {
         share_owners(conn, claims).await?
     };
-    let mut mine = mine(conn, claims, attempt).await?;
+    let (mut mine, mut unreadable) = mine(conn, claims, attempt).await?;
     if mine
         .iter()
         .any(|(trigger, _)| (is_limited || trigger.has_more) && !shared.contains(&trigger.wish.owner))
@@ -80,10 +79,13 @@ pub async fn fire_check(
     for (trigger, alarm) in mine {
         match surroundings.of(trigger, alarm) {
             Ok(candidate) => judged.take(candidate, judge, &mut allowances, attempt),
-            Err((id, complaint)) => ledger::set_aside(conn, &id.0, &complaint, attempt.now).await?,
+            Err(spoilt) => unreadable.push(spoilt),
         }
     }
-    alarms::hold(conn, judged.counted()).await?;
+    alarms::hold(conn, judged.counted().chain(unreadable.iter().map(|(id, _)| id))).await?;
+    for (id, complaint) in &unreadable {
+        ledger::set_aside(conn, &id.0, complaint, attempt.now).await?;
+    }
     write(conn, &judged, attempt).await?;
     limits::take(conn, &allowances.slots).await?;
     limits::release(conn, &allowances.released).await?;
@@ -141,12 +143,13 @@ async fn lock_owners(conn: &mut PgConnection, claims: &[Claimed]) -> Result<BTre
     Ok(owners.into_iter().map(OwnerId).collect())
 }
 
-/// Those of the claims that are still the session's: claimed, or sending under this very attempt, whose answer was lost.
+/// Those of the claims that are still the session's: claimed, or sending under this very attempt, whose answer was lost. And
+/// those that cannot be read.
 async fn mine(
     conn: &mut PgConnection,
     claims: &[Claimed],
     attempt: Attempt,
-) -> Result<Vec<Owed>, StoreError> {
+) -> Result<(Vec<Owed>, Vec<(TriggerId, StoreError)>), StoreError> {
     let rows = sqlx::query(concat!(
         "-- fire_check
          SELECT ",
@@ -166,15 +169,15 @@ async fn mine(
     .fetch_all(&mut *conn)
     .await?;
     let claimed: HashMap<TriggerId, &Claimed> = claims.iter().map(|claim| (claim.id, claim)).collect();
-    let mut mine = Vec::with_capacity(rows.len());
+    let (mut mine, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in &rows {
         match judged::owed(row) {
             Ok(owed) if is_as_claimed(&owed, &claimed) => mine.push(owed),
             Ok(_) => {}
-            Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, attempt.now).await?,
+            Err(complaint) => unreadable.push((Columns::new("alarm_trigger", "id", row).id()?, complaint)),
         }
     }
-    Ok(mine)
+    Ok((mine, unreadable))
 }
 
 fn is_as_claimed((trigger, _): &Owed, claimed: &HashMap<TriggerId, &Claimed>) -> bool {

@@ -18,6 +18,7 @@ use crate::store::group::GroupKey;
 use crate::store::group::Rows;
 use crate::store::group::Unreadable;
 use crate::store::group::grouped;
+use crate::store::postgres::alarms;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::ledger;
 use crate::store::row;
@@ -173,11 +174,14 @@ async fn triggers(
         let mut spoilt = Vec::new();
         for (at, row) in rows.iter().enumerate() {
             if let Err(complaint) = row::trigger(row) {
-                ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?;
-                spoilt.push(at);
+                spoilt.push((at, Columns::new("alarm_trigger", "id", row).id()?, complaint));
             }
         }
-        for at in spoilt.into_iter().rev() {
+        alarms::hold(conn, spoilt.iter().map(|(_, id, _)| id)).await?;
+        for (_, id, complaint) in &spoilt {
+            ledger::set_aside(conn, &id.0, complaint, now).await?;
+        }
+        for (at, ..) in spoilt.into_iter().rev() {
             rows.remove(at);
         }
     }

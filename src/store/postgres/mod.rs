@@ -215,6 +215,10 @@ impl Store for PostgresStore {
         in_transaction!(self, |tx, now| owners::put(tx, owner, now))
     }
 
+    async fn add_owner(&self, owner: &Owner) -> Result<bool, StoreError> {
+        in_transaction!(self, |tx, now| owners::add(tx, owner, now))
+    }
+
     async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError> {
         repeating!(self, |conn| owners::read(conn, id).await)
     }

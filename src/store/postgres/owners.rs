@@ -59,6 +59,32 @@ pub async fn put(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> 
     Ok(Replaced { before, to_plan })
 }
 
+/// Creates an owner, unless there is one of that id.
+pub async fn add(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> Result<bool, StoreError> {
+    let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
+    let done = sqlx::query(
+        "-- add_owner
+         INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at,
+             webhook_url)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+         ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(&owner.id.0)
+    .bind(&owner.email)
+    .bind(list(&owner.addresses))
+    .bind(&owner.phone)
+    .bind(&owner.time_zone)
+    .bind(&owner.locale)
+    .bind(owner.enabled)
+    .bind(list(&muted))
+    .bind(json(&owner.preferences))
+    .bind(now)
+    .bind(owner.webhook.as_ref().map(|webhook| &webhook.url))
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
 /// Notes what was learnt of an owner's webhook, if that is news.
 pub async fn webhook_news(
     conn: &mut PgConnection,

@@ -18,6 +18,7 @@ use crate::store::postgres::alarms;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::columns::ids;
 use crate::store::postgres::ledger;
+use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
@@ -141,17 +142,21 @@ async fn put_right(
     judge: impl Fn(&Held) -> Lapse + Send,
     now: DateTime<Utc>,
 ) -> Result<Rescued, StoreError> {
-    let mut lapsed = Vec::new();
+    let (mut lapsed, mut unreadable) = (Vec::new(), Vec::new());
     for row in rows {
         match lapse::held(row) {
             Ok(held) => lapsed.push((held, judge(&held))),
-            Err(complaint) => ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?,
+            Err(complaint) => unreadable.push((Columns::new("alarm_trigger", "id", row).id()?, complaint)),
         }
     }
     let of = |kind: Lapse| lapse::ids(&lapsed, kind);
     let attempts = lapse::attempts(&lapsed);
     let doubtful = lapse::doubtful(&lapsed);
-    alarms::hold(conn, doubtful.iter().map(|ending| &ending.id)).await?;
+    let told = doubtful.iter().map(|ending| &ending.id);
+    alarms::hold(conn, told.chain(unreadable.iter().map(|(id, _)| id))).await?;
+    for (id, complaint) in &unreadable {
+        ledger::set_aside(conn, &id.0, complaint, now).await?;
+    }
     ledger::record_endings(conn, &doubtful, now).await?;
     ledger::delete_sending(conn, &attempts).await?;
     Ok(Rescued {

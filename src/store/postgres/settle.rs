@@ -8,6 +8,7 @@ use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 
 use crate::store::KeptMessage;
 use crate::store::Settled;
@@ -34,8 +35,9 @@ pub async fn settle(
     batch: &[Settlement],
     now: DateTime<Utc>,
 ) -> Result<Vec<Settled>, StoreError> {
-    let held = held(conn, batch, now).await?;
+    let rows = locked(conn, batch).await?;
     alarms::hold(conn, batch.iter().map(|settlement| &settlement.id)).await?;
+    let held = held(conn, &rows, batch, now).await?;
     let (plan, settled) = settling::plan(batch, &held, now);
     ledger::record_endings(conn, &plan.endings, now).await?;
     ledger::improve(conn, &plan.improvements, now).await?;
@@ -49,23 +51,29 @@ pub async fn settle(
     Ok(settled)
 }
 
-/// The rows of the triggers, locked. Those that cannot be read are set aside, with nothing but that.
-async fn held(
-    conn: &mut PgConnection,
-    batch: &[Settlement],
-    now: DateTime<Utc>,
-) -> Result<HashMap<TriggerId, Result<Held, ()>>, StoreError> {
+/// The rows of the triggers, locked.
+async fn locked(conn: &mut PgConnection, batch: &[Settlement]) -> Result<Vec<PgRow>, StoreError> {
     let rows = sqlx::query(
         "-- settle
          SELECT id, owner, state, channel, generation, session, attempt_token, withdrawn, due_at
          FROM alarm_trigger WHERE id = ANY($1) ORDER BY id FOR UPDATE",
     )
     .bind(ids(batch.iter().map(|settlement| &settlement.id)))
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
+    Ok(rows)
+}
+
+/// The triggers of locked rows. Those that cannot be read are set aside, with nothing but that: their owners are held.
+async fn held(
+    conn: &mut PgConnection,
+    rows: &[PgRow],
+    batch: &[Settlement],
+    now: DateTime<Utc>,
+) -> Result<HashMap<TriggerId, Result<Held, ()>>, StoreError> {
     let ranks = ranks(conn, batch).await?;
     let mut held = HashMap::with_capacity(rows.len());
-    for row in &rows {
+    for row in rows {
         let id = Columns::new("alarm_trigger", "id", row).id()?;
         let read = match settling::read(row, ranks.get(&id).copied().unwrap_or_default()) {
             Ok(read) => Ok(read),

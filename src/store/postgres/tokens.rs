@@ -44,6 +44,13 @@ async fn issue(conn: &mut PgConnection, token: &NewToken, now: DateTime<Utc>) ->
     {
         return Err(StoreError::UnknownOwner(owner.clone()));
     }
+    // Two that are issued at once would each count without the other. Whoever only looks at tokens does not wait.
+    sqlx::query(
+        "-- issue_token: alone
+         LOCK TABLE access_token IN SHARE ROW EXCLUSIVE MODE",
+    )
+    .execute(&mut *conn)
+    .await?;
     let there: i64 = sqlx::query_scalar(
         "-- issue_token: those there are
          SELECT count(*) FROM access_token",

@@ -4,6 +4,7 @@ use sqlx::PgConnection;
 
 use crate::store::Retention;
 use crate::store::StoreError;
+use crate::store::postgres::alarms;
 use crate::store::postgres::columns::cut;
 
 /// Deletes what is old, up to the limit of each kind: outbox, history, changes of alarms, stand-alone alarms that are over and
@@ -21,14 +22,6 @@ pub async fn purge(conn: &mut PgConnection, retention: &Retention) -> Result<u64
             "-- purge: history
              DELETE FROM delivery WHERE recorded_at < $1 AND id = ANY(ARRAY(
                  SELECT id FROM delivery WHERE recorded_at < $1 ORDER BY recorded_at, id LIMIT $2))",
-            retention.history_before,
-        ),
-        (
-            "-- purge: alarms
-             DELETE FROM standalone_alarm
-             WHERE status <> 'active' AND key IS NULL AND updated_at < $1 AND ctid = ANY(ARRAY(
-                 SELECT ctid FROM standalone_alarm
-                 WHERE status <> 'active' AND key IS NULL AND updated_at < $1 ORDER BY updated_at LIMIT $2))",
             retention.history_before,
         ),
         (
@@ -56,7 +49,8 @@ pub async fn purge(conn: &mut PgConnection, retention: &Retention) -> Result<u64
             retention.history_before,
         ),
     ];
-    let mut gone = 0;
+    // Its owners are held before anything of theirs is.
+    let mut gone = purge_alarms(conn, retention).await?;
     for (statement, before) in kinds {
         let done = sqlx::query(statement)
             .bind(earliest(before))
@@ -66,6 +60,37 @@ pub async fn purge(conn: &mut PgConnection, retention: &Retention) -> Result<u64
         gone += done.rows_affected();
     }
     Ok(gone)
+}
+
+/// Deletes stand-alone alarms. Their owners are held first, as everywhere: who counts for one may be waiting for an alarm.
+async fn purge_alarms(conn: &mut PgConnection, retention: &Retention) -> Result<u64, StoreError> {
+    let before = earliest(retention.history_before);
+    let over: Vec<(String, String)> = sqlx::query_as(
+        "-- purge: alarms that are over
+         SELECT owner, id FROM standalone_alarm
+         WHERE status <> 'active' AND key IS NULL AND updated_at < $1 ORDER BY updated_at LIMIT $2",
+    )
+    .bind(before)
+    .bind(i64::from(retention.limit))
+    .fetch_all(&mut *conn)
+    .await?;
+    if over.is_empty() {
+        return Ok(0);
+    }
+    let (owners, ids): (Vec<String>, Vec<String>) = over.into_iter().unzip();
+    alarms::hold_owners(conn, owners.iter().map(String::as_str)).await?;
+    let done = sqlx::query(
+        "-- purge: alarms
+         DELETE FROM standalone_alarm AS s USING unnest($2::text[], $3::text[]) AS j (owner, id)
+         WHERE s.owner = j.owner COLLATE \"C\" AND s.id = j.id COLLATE \"C\"
+           AND s.status <> 'active' AND s.key IS NULL AND s.updated_at < $1",
+    )
+    .bind(before)
+    .bind(&owners)
+    .bind(&ids)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
 }
 
 /// PostgreSQL knows no instant before 4713 BC; nothing of ours is that old.

@@ -168,6 +168,13 @@ impl Store for SqliteStore {
         Ok(replaced)
     }
 
+    async fn add_owner(&self, owner: &Owner) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let added = owners::add(&mut tx, owner, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(added)
+    }
+
     async fn owner(&self, id: &OwnerId) -> Result<Option<Owner>, StoreError> {
         owners::read(&mut *self.reader.acquire().await?, id).await
     }

@@ -11,6 +11,7 @@ use sqlx::Connection;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::Data;
 
 use crate::alarms::Program;
 use crate::alarms::calling;
@@ -174,6 +175,15 @@ async fn what_is_no_call_is_refused(program: Program) {
     let oversized = json!({ "id": 1, "call": "list", "params": { "owner": "x".repeat(70_000) } });
     talker.say(oversized.to_string()).await;
     assert_eq!(talker.next().await, Err(1009));
+    for (kind, bytes, code) in [
+        (Data::Text, &b"{\"id\": \xff}"[..], 1007),
+        (Data::Reserved(3), b"{}", 1002),
+        (Data::Binary, b"{}", 1003),
+    ] {
+        let mut talker = Talker::open(program.port()).await;
+        talker.say_frame(kind, bytes).await;
+        assert_eq!(talker.next().await, Err(code), "{kind:?}");
+    }
 }
 
 #[tokio::test]

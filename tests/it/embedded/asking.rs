@@ -139,3 +139,48 @@ async fn what_makes_no_sense_is_refused_with_the_cure() {
     let listed = node.alarms(None, None, 10).await.expect("the store works");
     assert!(listed.is_empty(), "{listed:?}");
 }
+
+/// What is logged.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_a_handler_says_is_in_history_and_not_in_the_log() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let (_folder, path) = file();
+    let node = on(&path)
+        .handler("tea", |call: Call<String>| {
+            std::future::ready(Answer::Fail(format!("no {} for ann@example.org", call.message)))
+        })
+        .start()
+        .await
+        .expect("it starts");
+
+    let id = dispatch(&node, "tea", "black").await;
+
+    status(&node, &id, AlarmStatus::Failed).await;
+    assert_eq!(firing(&node, &id).await.detail, "no black for ann@example.org");
+    let logged = eventually("the end to be logged", async || {
+        let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        logged.contains("trigger settled").then_some(logged)
+    })
+    .await;
+    assert!(logged.contains("failed refused"), "{logged}");
+    assert!(!logged.contains("ann@example.org"), "{logged}");
+}

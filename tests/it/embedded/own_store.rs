@@ -82,6 +82,7 @@ counting! {
     living(dead_after: Duration) -> Vec<Living>;
     give_back(session: SessionId) -> u64;
     end_session(session: SessionId) -> u64;
+    add_owner(owner: &Owner) -> bool;
     put_owner(owner: &Owner) -> Replaced;
     owner(id: &OwnerId) -> Option<Owner>;
     webhook_news(id: &OwnerId, url: &str, news: WebhookNews<'_>) -> bool;

@@ -13,6 +13,9 @@ use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::Data;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::OpCode;
 
 use crate::harness::PATIENCE;
 
@@ -49,6 +52,12 @@ impl Talker {
 
     pub async fn say(&mut self, text: String) {
         self.0.send(Message::text(text)).await.expect("it is sent");
+    }
+
+    /// Says what no caller should.
+    pub async fn say_frame(&mut self, kind: Data, bytes: &'static [u8]) {
+        let frame = Frame::message(bytes, OpCode::Data(kind), true);
+        self.0.send(Message::Frame(frame)).await.expect("it is sent");
     }
 
     /// The next message; the code with which it is closed where that comes, 0 where it just ends.

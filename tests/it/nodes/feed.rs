@@ -10,6 +10,7 @@ use sqlx::PgConnection;
 
 use super::Scene;
 use crate::harness::api::OWNER;
+use crate::harness::eventually;
 use crate::harness::feed::Stream;
 use crate::harness::node::Node;
 use crate::harness::talker::Talker;
@@ -161,4 +162,64 @@ async fn whoever_talks_with_one_node_is_told_what_others_do_and_goes_on_at_anoth
     let cancelled = elsewhere.call(2, "cancel", asked).await;
     assert_eq!(cancelled["result"]["status"], "cancelled", "{cancelled}");
     assert_eq!(elsewhere.events(1).await[0]["id"], 4);
+}
+
+/// Changes that are told of in several pages.
+const MANY: u32 = 3_000;
+
+#[tokio::test]
+async fn whoever_calls_all_the_time_catches_up_all_the_same() {
+    let scene = Scene::of(2).await;
+    let mut conn = PgConnection::connect(&scene.database).await.expect("it answers");
+    for statement in [
+        "INSERT INTO alarm_feed (owner, last) VALUES ($1, $2) ON CONFLICT (owner) DO UPDATE SET last = excluded.last",
+        "INSERT INTO alarm_change (owner, number, at, alarm_id, what, channel, detail)
+         SELECT $1, number, now(), 'a', 'created', 'email', '' FROM generate_series(1, $2) AS number",
+    ] {
+        let written = sqlx::query(statement).bind(OWNER).bind(i64::from(MANY));
+        written.execute(&mut conn).await.expect("it is written");
+    }
+    let mut talker = Talker::open(scene.nodes[0].home.port).await;
+    talker
+        .call(1, "subscribe", json!({ "owner": OWNER, "after": 0 }))
+        .await;
+    let mut lock = conn.begin().await.expect("it begins");
+    let locked = sqlx::query("LOCK TABLE alarm_change IN ACCESS EXCLUSIVE MODE");
+    locked.execute(&mut *lock).await.expect("it is locked");
+    let mut watch = PgConnection::connect(&scene.database).await.expect("it answers");
+    eventually("the node to look for more", async || {
+        (looking(&mut watch).await == 1).then_some(())
+    })
+    .await;
+
+    let mut told = 0;
+    for id in 2..12 {
+        let call = json!({ "id": id, "call": "count", "params": { "owner": OWNER } });
+        talker.say(call.to_string()).await;
+        loop {
+            let said = talker.next().await.expect("it goes on");
+            if said["id"] == id {
+                break;
+            }
+            told += 1;
+        }
+    }
+
+    assert_eq!(
+        looking(&mut watch).await,
+        1,
+        "it looks once, whatever is asked meanwhile"
+    );
+    assert!(told < MANY, "it is behind: {told}");
+    lock.rollback().await.expect("it ends");
+    let rest = talker.events((MANY - told) as usize).await;
+    assert_eq!(rest[rest.len() - 1]["id"], MANY);
+}
+
+/// Those who look for changes, and wait for the lock.
+async fn looking(conn: &mut PgConnection) -> i64 {
+    let looking = sqlx::query_scalar(
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '-- alarm_changes%' AND wait_event_type = 'Lock'",
+    );
+    looking.fetch_one(conn).await.expect("it answers")
 }

@@ -39,6 +39,8 @@ contract! {
     the_feeds_of_owners_are_apart,
     many_at_once_leave_no_gap_and_tell_nothing_late,
     firings_are_counted_by_what_they_call,
+    what_was_never_counted_is_not_taken_away,
+    firings_of_one_statement_are_told_in_the_order_of_its_rows,
 }
 
 impl Stage {
@@ -275,4 +277,65 @@ async fn firings_are_counted_by_what_they_call(base: &Base) {
         .map(|count| (count.target.as_str(), count.outcome.as_str(), count.amount))
         .collect();
     assert_eq!(counts, [("owner", "completed", 1), ("url", "completed", 1)]);
+}
+
+async fn what_was_never_counted_is_not_taken_away(base: &Base) {
+    let stage = Stage::on(base).await;
+    stage.ask_for(&once(1, 0)).await;
+    stage.ask_for(&once(2, 0)).await;
+    let claims = stage.claim().await;
+    assert_eq!(stage.fire(&claims, 7, &send()).await.granted.len(), 2);
+    // As if it had been recorded before there were counts, when its alarm was forgotten already.
+    stage.settle(awaiting(claims[0])).await;
+    stage.damage("UPDATE delivery SET target = NULL").await;
+    stage.damage("DELETE FROM firing_count").await;
+    // And one whose alarm is forgotten now.
+    stage.damage("DELETE FROM standalone_alarm").await;
+    stage.settle(awaiting(claims[1])).await;
+
+    for claim in &claims {
+        stage.report_completed(*claim).await;
+    }
+
+    let counts = stage.store.firing_counts(&ada()).await.expect("they are read");
+    let counts: Vec<(&str, &str, i64)> = counts
+        .iter()
+        .map(|count| (count.target.as_str(), count.outcome.as_str(), count.amount))
+        .collect();
+    assert_eq!(counts, [("owner", "awaiting", 0), ("owner", "completed", 1)]);
+}
+
+async fn firings_of_one_statement_are_told_in_the_order_of_its_rows(base: &Base) {
+    let stage = Stage::on(base).await;
+    for number in 1..=20 {
+        stage.ask_for(&once(number, 0)).await;
+    }
+    let claims = stage.claim().await;
+    assert_eq!(stage.fire(&claims, 7, &send()).await.granted.len(), claims.len());
+    let settlements: Vec<_> = claims.iter().map(|claim| awaiting(*claim)).collect();
+    stage.store.settle(&settlements).await.expect("they are settled");
+    let notices: Vec<Notice> = claims
+        .iter()
+        .map(|claim| Notice {
+            id: claim.id,
+            reported: Reported::Completed,
+            detail: String::new(),
+        })
+        .collect();
+    stage.store.report(&notices).await.expect("they are taken");
+
+    let changes = stage.changes(20).await;
+    let told = |what: &str| -> Vec<_> {
+        let of = changes.iter().filter(|change| change.what == what);
+        of.filter_map(|change| Some(change.firing.as_ref()?.trigger_id))
+            .collect()
+    };
+    let mut ids: Vec<_> = claims.iter().map(|claim| claim.id).collect();
+    ids.sort_by_key(|id| id.0);
+    assert_eq!(told("fired"), ids);
+    let mut completed = told("completed");
+    completed.sort_by_key(|id| id.0);
+    assert_eq!(completed, ids);
+    let numbers: Vec<u64> = changes.iter().map(|change| change.number).collect();
+    assert_eq!(numbers, (21..=60).collect::<Vec<_>>());
 }

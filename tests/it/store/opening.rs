@@ -36,6 +36,7 @@ contract! {
     an_owner_whose_zone_changed_is_to_be_planned_until_the_last_demand_is_met,
     an_owner_who_wants_something_else_is_to_be_planned,
     an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own,
+    an_owner_that_is_there_is_not_added,
     a_node_that_starts_again_takes_over_at_once_what_it_held,
     another_node_takes_over_nothing,
     a_session_that_ends_gives_back_what_it_claimed_but_not_what_it_sends,
@@ -372,4 +373,25 @@ async fn what_is_no_database_is_named_with_the_cure() {
 
     let notes = std::fs::read_to_string(&file).expect("it is still there");
     assert!(notes.starts_with("these are notes"));
+}
+
+async fn an_owner_that_is_there_is_not_added(base: &Base) {
+    let stage = Stage::on(base).await;
+    let added = async |id: &str| {
+        let mut other = owner(id);
+        other.time_zone = "Asia/Tokyo".into();
+        stage.store.add_owner(&other).await.expect("an answer")
+    };
+
+    assert!(!added("ada").await);
+    assert!(added("bob").await);
+
+    for (id, zone) in [("ada", &*owner("ada").time_zone), ("bob", "Asia/Tokyo")] {
+        let read = stage.store.owner(&OwnerId(id.into())).await;
+        let expected = carillon::store::Owner {
+            time_zone: zone.to_owned(),
+            ..owner(id)
+        };
+        assert_eq!(read.expect("it is read"), Some(expected));
+    }
 }

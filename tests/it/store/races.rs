@@ -27,6 +27,9 @@ use carillon::store::Verdict;
 use carillon::store::postgres::Options;
 use carillon::store::postgres::PostgresStore;
 use carillon::store::postgres::Time;
+use carillon::store::token::Issued;
+use carillon::store::token::NewToken;
+use carillon::store::token::Scope;
 use carillon::trigger::AttemptToken;
 use carillon::trigger::NewTrigger;
 use carillon::trigger::SessionId;
@@ -546,4 +549,165 @@ async fn settles_of_alarms_of_the_same_owners_never_wait_for_each_other_crosswis
     }
     // Those that failed twice: as alarms, and as firings.
     assert_eq!(settled.get("failed"), Some(&(480 + 240)), "{settled:?}");
+}
+
+/// How many wait for a lock.
+async fn waiting(stage: &Stage) -> i64 {
+    let mut conn = connect(stage).await;
+    let waiting = sqlx::query_scalar(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    );
+    let waiting = waiting.fetch_one(&mut conn).await.expect("it answers");
+    conn.close().await.expect("the connection closes");
+    waiting
+}
+
+/// Whether a lock is had at once.
+async fn is_free(stage: &Stage, lock: &'static str) -> bool {
+    let mut conn = connect(stage).await;
+    let locked = conn.execute(lock).await;
+    conn.close().await.expect("the connection closes");
+    locked.is_ok()
+}
+
+const HOLD_ADA: &str =
+    "INSERT INTO alarm_owner (owner) VALUES ('ada') ON CONFLICT (owner) DO UPDATE SET owner = excluded.owner";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_forgets_alarms_waits_for_their_owner_before_they_are_touched() {
+    let stage = stage().await;
+    stage
+        .damage(
+            "INSERT INTO standalone_alarm (owner, id, kind, channel, status, paused, fire_at, request_hash, created_at,
+                 updated_at, failure_count, terms)
+             VALUES ('ada', 'a', 'once', 'email', 'fired', false, '2020-01-01Z', '', '2020-01-01Z', '2020-01-01Z', 0, '{}')",
+        )
+        .await;
+    let counting = holding(&stage, HOLD_ADA).await;
+    let store = Arc::clone(&stage.store);
+    let purging = tokio::spawn(async move {
+        let retention = carillon::store::Retention {
+            history_before: minute(0),
+            tombstones_before: minute(0),
+            limit: 100,
+        };
+        store.purge(&retention).await.expect("a count")
+    });
+    eventually("the purge to wait", async || {
+        (waiting(&stage).await == 1).then_some(())
+    })
+    .await;
+
+    let alarm = "SELECT 1 FROM standalone_alarm WHERE owner = 'ada' FOR UPDATE NOWAIT";
+    assert!(is_free(&stage, alarm).await, "who counts may be waiting for it");
+    let_go(counting).await;
+    assert_eq!(purging.await.unwrap(), 2, "the alarm, and what was told of it");
+    assert_eq!(stage.store.repeats(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_tokens_issued_at_once_are_counted_together() {
+    let stage = stage().await;
+    stage
+        .damage(
+            "INSERT INTO access_token (hash, name, scope, created_at)
+             SELECT decode(md5('t' || n), 'hex'), 't' || n, 'read', now() FROM generate_series(1, 999) AS n",
+        )
+        .await;
+    let other = holding(
+        &stage,
+        "INSERT INTO access_token (hash, name, scope, created_at) VALUES ('x', 'the last', 'read', now())",
+    )
+    .await;
+    let store = Arc::clone(&stage.store);
+    let issuing = tokio::spawn(async move {
+        let token = NewToken {
+            hash: [7; 32],
+            name: "one more".to_owned(),
+            scope: Scope::Read,
+            owner: None,
+            lasts: None,
+        };
+        store.issue_token(&token).await.expect("an answer")
+    });
+    eventually("the token to wait or to be issued", async || {
+        (waiting(&stage).await == 1 || issuing.is_finished()).then_some(())
+    })
+    .await;
+
+    let_go(other).await;
+
+    assert_eq!(issuing.await.unwrap(), Issued::TooMany);
+}
+
+/// Two triggers that are claimed, the first of the second of their owners.
+async fn of_two_owners(base: &Base) -> (Stage, Vec<Claimed>) {
+    let stage = Stage::on(base).await;
+    stage.store.put_owner(&crate::store::owner("bob")).await.unwrap();
+    stage
+        .damage(
+            "INSERT INTO standalone_alarm (owner, id, kind, channel, status, paused, fire_at, request_hash, created_at,
+                 updated_at, failure_count, terms)
+             SELECT owner, owner, 'once', 'email', 'active', false, '2026-01-01Z', '', '2026-01-01Z', '2026-01-01Z', 0, '{}'
+             FROM unnest(ARRAY['bob', 'ada']) AS owner;
+             INSERT INTO alarm_trigger (id, owner, event_uid, identity, channel, recipient, trigger_at, occurrence,
+                 repeat, due_at, expires_at, has_more, state)
+             SELECT decode(lpad(n::text, 32, '0'), 'hex'), owner, ' ' || owner, '', 'email', 'owner', '2026-01-01Z',
+                 '2026-01-01Z', 0, '2026-01-01Z', '2100-01-01Z', false, 'planned'
+             FROM unnest(ARRAY['bob', 'ada']) WITH ORDINALITY AS j (owner, n)",
+        )
+        .await;
+    let claims = stage.claim().await;
+    assert_eq!(claims.len(), 2);
+    (stage, claims)
+}
+
+/// Whoever counts for ada makes this wait; meanwhile bob is anybody's.
+async fn holds_nobody_while_it_waits(stage: &Stage, doing: impl Future<Output = ()> + Send + 'static) {
+    let counting = holding(stage, HOLD_ADA).await;
+    let doing = tokio::spawn(doing);
+    eventually("it to wait", async || (waiting(stage).await == 1).then_some(())).await;
+
+    let bob = "SELECT 1 FROM alarm_owner WHERE owner = 'bob' FOR NO KEY UPDATE NOWAIT";
+    assert!(
+        is_free(stage, bob).await,
+        "whoever counts for him may wait for her"
+    );
+    let_go(counting).await;
+    doing.await.unwrap();
+    assert_eq!(stage.store.repeats(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sets_aside_holds_no_owner_while_it_waits_for_another() {
+    let base = Base::postgres().await;
+
+    let (stage, claims) = of_two_owners(&base).await;
+    assert_eq!(stage.fire(&claims, 7, &send()).await.granted.len(), 2);
+    stage.damage("UPDATE alarm_trigger SET channel = 'pigeon'").await;
+    let store = Arc::clone(&stage.store);
+    holds_nobody_while_it_waits(&stage, async move {
+        let batch: Vec<Settlement> = claims.iter().map(|claim| sent(*claim, 7)).collect();
+        let settled = store.settle(&batch).await.expect("it is settled");
+        assert_eq!(settled, [Settled::Poisoned, Settled::Poisoned]);
+    })
+    .await;
+
+    let (stage, claims) = of_two_owners(&base).await;
+    stage.damage("UPDATE alarm_trigger SET channel = 'pigeon'").await;
+    let (store, session) = (another(&stage).await, stage.session);
+    holds_nobody_while_it_waits(&stage, async move {
+        let checked = firing(store, session, claims, send()).await.unwrap();
+        assert!(checked.granted.is_empty());
+    })
+    .await;
+
+    let (stage, _) = of_two_owners(&base).await;
+    stage.damage("UPDATE alarm_trigger SET state = 'lost'").await;
+    stage.pass(1);
+    let store = Arc::clone(&stage.store);
+    holds_nobody_while_it_waits(&stage, async move {
+        store.rescue(&rules(), 100).await.expect("a rescue");
+    })
+    .await;
 }
