@@ -6,8 +6,12 @@
 use std::fmt;
 use std::io::IsTerminal;
 
+use tracing::Level;
+use tracing::Metadata;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::Registry;
+use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -62,7 +66,7 @@ impl Levels {
 pub fn start(config: &Config) -> Result<Levels, UnknownLevel> {
     let (filter, levels) = reload::Layer::new(filter(&config.level)?);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry().with(filter).with(discreet());
     let started = if is_human(config.format) {
         let lines = lines
             .with_ansi(std::io::stderr().is_terminal())
@@ -75,6 +79,12 @@ pub fn start(config: &Config) -> Result<Levels, UnknownLevel> {
     };
     started.map_err(|error| UnknownLevel(error.to_string()))?;
     Ok(Levels(levels))
+}
+
+/// Keeps out what would tell what is in messages, whatever level was asked for: the library that speaks with agents writes
+/// down whole requests, answers and their errors, each but its failures.
+fn discreet() -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
+    filter_fn(|line| !line.target().starts_with("rmcp") || *line.level() == Level::ERROR)
 }
 
 /// Whether `level` can be understood.
@@ -129,5 +139,31 @@ mod tests {
         assert!(check_level("info,sqlx=loud").is_err());
         assert!(check_level("loud").is_err());
         assert!(check_level("").is_err());
+    }
+
+    /// What is written at this level.
+    fn written(level: &str, lines: impl FnOnce()) -> String {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let written = tracing_subscriber::fmt::layer().with_writer(move || writer.try_clone().unwrap());
+        let registry = tracing_subscriber::registry()
+            .with(filter(level).unwrap())
+            .with(discreet());
+        tracing::subscriber::with_default(registry.with(written), lines);
+        std::io::read_to_string(reader).unwrap()
+    }
+
+    #[test]
+    fn what_is_in_messages_of_agents_is_never_written() {
+        for level in ["trace", "rmcp=trace", "warn,rmcp::service=debug"] {
+            let text = written(level, || {
+                tracing::debug!(target: "rmcp::service", "a request");
+                tracing::warn!(target: "rmcp::service", "an error of a request");
+                tracing::error!(target: "rmcp::service", "a failure");
+                tracing::warn!(target: "carillon::http", "ours");
+            });
+            assert!(!text.contains("request"), "{level}: {text}");
+            assert!(text.contains("a failure"), "{level}: {text}");
+            assert_eq!(text.contains("ours"), level != "rmcp=trace", "{level}: {text}");
+        }
     }
 }

@@ -9,6 +9,7 @@ mod check;
 mod cluster;
 mod cron;
 mod instants;
+mod mcp;
 mod parse_time;
 mod preview;
 mod tokens;
@@ -81,6 +82,9 @@ enum Command {
     /// Ask a running node for alarms, and see what became of them
     Alarms(alarms::Arguments),
 
+    /// Let an agent use alarms as tools: relays the Model Context Protocol from standard input and output to a running node
+    Mcp(mcp::Arguments),
+
     /// Make, list and revoke the tokens by which programs are let in; works on the store, also while nodes run
     Tokens(tokens::Arguments),
 
@@ -108,6 +112,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Check(arguments) => with_settings(cli, |_, settings| check::run(arguments, &settings)),
         Command::Cluster(arguments) => with_settings(cli, |_, settings| cluster::run(arguments, &settings)),
         Command::Alarms(arguments) => with_settings(cli, |_, settings| alarms::run(arguments, &settings)),
+        Command::Mcp(arguments) => with_settings(cli, |_, settings| mcp::run(arguments, &settings)),
         Command::Tokens(arguments) => with_settings(cli, |_, settings| tokens::run(arguments, &settings)),
         Command::Completions { shell } => completions(*shell),
         Command::Preview(arguments) => match &cli.config {

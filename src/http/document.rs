@@ -6,11 +6,17 @@ use axum::response::IntoResponse;
 use axum::response::Response;
 use minijinja::context;
 use minijinja::value::Serde;
+use serde_json::Value;
 
 use super::page;
 
 const DOCUMENT: &str = include_str!("openapi.json");
 const PAGE: &str = include_str!("page/docs.html");
+
+/// The document, as a value.
+pub(super) fn read() -> Value {
+    serde_json::from_str(DOCUMENT).expect("a test reads it")
+}
 
 /// `GET /openapi.json`.
 pub(super) async fn document() -> Response {
@@ -19,7 +25,6 @@ pub(super) async fn document() -> Response {
 
 /// `GET /docs`.
 pub(super) async fn docs() -> Response {
-    let document: serde_json::Value = serde_json::from_str(DOCUMENT).expect("a test reads it");
-    let document = Serde(document);
+    let document = Serde(read());
     page::render("docs.html", PAGE, &context! { document })
 }

@@ -15,12 +15,14 @@ mod answers;
 mod auth;
 mod body;
 mod caller;
+mod calls;
 mod changes;
 mod document;
 mod events;
 mod history;
 mod id;
 mod lines;
+mod mcp;
 mod members;
 mod owners;
 mod page;
@@ -190,9 +192,13 @@ pub fn router(api: Api, config: &Config, feed: Arc<Feed>) -> Router {
     let owned = owned_routes()
         .layer(behind(Needs::ByMethod))
         .merge(reporting_routes());
-    // Calls over a WebSocket are answered by the same routes, which look at each as if it came by itself.
-    let calls = Extension(ws::Routes(owned.clone().with_state(shared.clone())));
-    let asking = asking_routes().layer(calls);
+    let asking = asking_routes().layer(behind(Needs::Always(Scope::Read)));
+    let owned = owned.merge(asking);
+    // What comes by another way is answered by the same routes, which look at each call as if it came by itself.
+    let routes = calls::Routes(owned.clone().with_state(shared.clone()));
+    let talking = talking_routes()
+        .layer(Extension(mcp::Server::new(routes.clone())))
+        .layer(Extension(routes));
     Router::new()
         .route("/livez", get(probes::live))
         .route("/readyz", get(probes::ready))
@@ -200,7 +206,7 @@ pub fn router(api: Api, config: &Config, feed: Arc<Feed>) -> Router {
         .route("/openapi.json", get(document::document))
         .route("/docs", get(document::docs))
         .merge(owned)
-        .merge(asking.layer(behind(Needs::Always(Scope::Read))))
+        .merge(talking.layer(behind(Needs::Always(Scope::Read))))
         .merge(admin_routes().layer(behind(Needs::Always(Scope::Admin))))
         .fallback(problem::unknown_path)
         .method_not_allowed_fallback(problem::wrong_method)
@@ -240,11 +246,16 @@ fn owned_routes() -> Router<Shared> {
         .route("/v1/alarms/{id}/{verb}", post(alarms::act))
 }
 
-/// What changes nothing by itself: what is asked by POST, and conversations, each call of which is looked at for itself.
+/// What is asked by POST and changes nothing.
 fn asking_routes() -> Router<Shared> {
+    Router::new().route("/v1/parse-time", post(alarms::parse_time))
+}
+
+/// Conversations, which change nothing by themselves: each call is looked at for itself.
+fn talking_routes() -> Router<Shared> {
     Router::new()
-        .route("/v1/parse-time", post(alarms::parse_time))
         .route("/v1/ws", get(ws::open))
+        .route("/mcp", post(mcp::answer))
 }
 
 /// Owners themselves, what sources send, and this service.

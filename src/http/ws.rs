@@ -1,8 +1,7 @@
 //! Calls and what happens to alarms over one connection: a WebSocket.
 //!
-//! A call is answered by the very route that answers the same request over HTTP, with the headers of the request that
-//! opened the connection: what is read, bounded and refused, and who may see what, is decided there, each time anew. Only
-//! `subscribe` is of this place: what happens is pushed from then on.
+//! A call is answered by the very route that answers the same request over HTTP ([`calls`](super::calls)), with the headers
+//! of the request that opened the connection. Only `subscribe` is of this place: what happens is pushed from then on.
 //!
 //! Nothing is queued but a page of what happens: while a caller does not read, nothing more is read of theirs nor looked for,
 //! and the port ends a connection whose writes wait for too long. What was pushed is resumed by its number. Where the node stops, calls under
@@ -15,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::FromRequestParts;
 use axum::extract::Request;
@@ -44,6 +42,7 @@ use super::alarms::feed::ChangeAnswer;
 use super::alarms::feed::HEARTBEAT;
 use super::alarms::feed::follow;
 use super::alarms::feed::refused;
+use super::calls::Routes;
 use super::problem::Problem;
 use crate::feed::End;
 use crate::feed::Follower;
@@ -68,10 +67,6 @@ const PINGS: u32 = 3;
 /// How long calls under way and the farewell may take in the end.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The routes by which calls are answered.
-#[derive(Clone)]
-pub(super) struct Routes(pub(super) Router);
-
 /// `GET /v1/ws`.
 pub(super) async fn open(
     State(shared): State<Shared>,
@@ -88,7 +83,7 @@ pub(super) async fn open(
         .read_buffer_size(READ)
         .max_message_size(LARGEST)
         .max_frame_size(LARGEST);
-    Ok(upgrade.on_upgrade(move |socket| Talk::new(shared, routes.0, parts, place).go_on(socket)))
+    Ok(upgrade.on_upgrade(move |socket| Talk::new(shared, routes, parts, place).go_on(socket)))
 }
 
 fn no_websocket(why: &str) -> Response {
@@ -100,7 +95,7 @@ fn no_websocket(why: &str) -> Response {
 /// A conversation with one caller.
 struct Talk {
     shared: Shared,
-    routes: Router,
+    routes: Routes,
     /// The request that opened it, by which is looked again at who calls.
     parts: Arc<Parts>,
     /// What is looked for to be told next, at most one page. It goes on by itself as answers do, and whatever a caller says
@@ -146,7 +141,7 @@ enum Next {
 }
 
 impl Talk {
-    fn new(shared: Shared, routes: Router, parts: Parts, place: OwnedSemaphorePermit) -> Self {
+    fn new(shared: Shared, routes: Routes, parts: Parts, place: OwnedSemaphorePermit) -> Self {
         Self {
             tick: shared.clock.elapsed() + HEARTBEAT,
             shared,
@@ -352,7 +347,7 @@ fn too_many() -> Problem {
     Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-calls", detail)
 }
 
-async fn answer(shared: &Shared, routes: Router, parts: &Parts, call: Call) -> Answer {
+async fn answer(shared: &Shared, routes: Routes, parts: &Parts, call: Call) -> Answer {
     if !call.is_subscription() {
         return call.answered_by(routes, parts).await.into();
     }

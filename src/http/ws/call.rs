@@ -1,38 +1,19 @@
 //! A call over a WebSocket, as the request that it stands for.
 
-use axum::Router;
 use axum::body::Body;
-use axum::body::to_bytes;
-use axum::http::HeaderMap;
-use axum::http::HeaderName;
 use axum::http::Method;
 use axum::http::Request;
-use axum::http::StatusCode;
-use axum::http::header;
 use axum::http::request::Parts;
-use axum::response::Response;
-use hyper::service::Service;
-use hyper_util::service::TowerToHyperService;
 use serde::Deserialize;
 use serde::Serialize;
-use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::http::calls::Answered;
+use crate::http::calls::Params;
+use crate::http::calls::Routes;
 use crate::http::problem::Problem;
-
-/// Bytes of an answer at the most.
-const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
-
-/// What of the request that opened the connection says who calls, and from where.
-const SAID: [HeaderName; 5] = [
-    header::AUTHORIZATION,
-    header::HOST,
-    header::ORIGIN,
-    HeaderName::from_static("sec-fetch-site"),
-    HeaderName::from_static("sec-fetch-mode"),
-];
 
 /// A call.
 #[derive(Debug, Deserialize)]
@@ -43,7 +24,7 @@ pub(super) struct Call {
     #[serde(rename = "call")]
     name: String,
     #[serde(default)]
-    params: Map<String, Value>,
+    params: Params,
 }
 
 /// An answer.
@@ -74,32 +55,32 @@ impl Call {
     /// Whose alarms are followed, and after which number.
     pub(super) fn followed(&self) -> Result<(Option<String>, Option<u64>), Problem> {
         let known = ["owner", "after"];
-        if let Some(name) = self.params.keys().find(|name| !known.contains(&name.as_str())) {
+        if let Some(name) = self.params.names().find(|name| !known.contains(name)) {
             return Err(Problem::bad_request(format!(
                 "`{name}` is nothing that subscribe takes: use owner and after"
             )));
         }
-        let owner = self.text("owner")?;
-        let after = match self.params.get("after") {
-            None | Some(Value::Null) => None,
-            Some(after) => Some(after.as_u64().ok_or_else(|| {
+        let owner = self.params.text("owner")?;
+        let after = self.params.get("after").map(|after| {
+            serde_json::from_str(after.get()).map_err(|_| {
                 Problem::bad_request(format!(
                     "`after: {after}` is no number of a change: use the `id` of the last one that you saw"
                 ))
-            })?),
-        };
-        Ok((owner, after))
+            })
+        });
+        Ok((owner, after.transpose()?))
     }
 
     /// What the route answers that takes the same request over HTTP.
-    pub(super) async fn answered_by(&self, routes: Router, parts: &Parts) -> String {
-        let request = match self.request(&parts.headers) {
-            Ok(request) => request,
-            Err(problem) => return self.refused(&problem),
+    pub(super) async fn answered_by(&self, routes: Routes, parts: &Parts) -> String {
+        let answered = match self.request() {
+            Ok(request) => routes.answer(&parts.headers, request).await,
+            Err(problem) => Err(problem),
         };
-        let answer = TowerToHyperService::new(routes).call(request).await;
-        let Ok(answer) = answer;
-        self.passed_on(answer).await
+        match answered {
+            Ok(answered) => self.passed_on(&answered),
+            Err(problem) => self.refused(&problem),
+        }
     }
 
     /// An answer of this place.
@@ -112,14 +93,9 @@ impl Call {
         json!({ "id": self.id, "error": problem }).to_string()
     }
 
-    async fn passed_on(&self, answer: Response) -> String {
-        let is_success = answer.status().is_success();
-        let Ok(body) = to_bytes(answer.into_body(), LARGEST_ANSWER).await else {
-            let detail = "the answer has more than 4 MiB: ask for less with `limit`, or over HTTP";
-            return self.refused(&Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail));
-        };
-        let body = serde_json::from_slice::<&RawValue>(&body).unwrap_or(RawValue::NULL);
-        let (result, error) = if is_success {
+    fn passed_on(&self, answered: &Answered) -> String {
+        let body = serde_json::from_slice::<&RawValue>(&answered.body).unwrap_or(RawValue::NULL);
+        let (result, error) = if answered.is_success {
             (Some(body), None)
         } else {
             (None, Some(body))
@@ -133,16 +109,17 @@ impl Call {
     }
 
     /// The request that it stands for.
-    fn request(&self, headers: &HeaderMap) -> Result<Request<Body>, Problem> {
+    fn request(&self) -> Result<Request<Body>, Problem> {
+        let mut params = self.params.clone();
         let alarm = |id: &str| format!("/v1/alarms/{id}");
-        let (method, path, in_path) = match self.name.as_str() {
-            "list" => (Method::GET, "/v1/alarms".to_owned(), false),
-            "count" | "history" | "stats" | "failed" => (Method::GET, alarm(&self.name), false),
-            "get" => (Method::GET, alarm(&self.id_in_path()?), true),
-            "cancel" => (Method::DELETE, alarm(&self.id_in_path()?), true),
+        let (method, path) = match self.name.as_str() {
+            "list" => (Method::GET, "/v1/alarms".to_owned()),
+            "count" | "history" | "stats" | "failed" => (Method::GET, alarm(&self.name)),
+            "get" => (Method::GET, alarm(&params.take_id("id")?)),
+            "cancel" => (Method::DELETE, alarm(&params.take_id("id")?)),
             "complete" | "fail" => {
-                let path = format!("/v1/deliveries/{}/{}", self.id_in_path()?, self.name);
-                (Method::POST, path, true)
+                let path = format!("/v1/deliveries/{}/{}", params.take_id("id")?, self.name);
+                (Method::POST, path)
             }
             other => {
                 return Err(Problem::bad_request(format!(
@@ -150,57 +127,6 @@ impl Call {
                 )));
             }
         };
-        let mut rest: Map<String, Value> = self.params.clone();
-        if in_path {
-            rest.remove("id");
-        }
-        let has_body = method == Method::POST;
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        for name in rest.keys().filter(|name| !has_body || *name == "token") {
-            if let Some(value) = self.text(name)? {
-                query.append_pair(name, &value);
-            }
-        }
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{path}?{}", query.finish()));
-        for (name, value) in SAID.iter().filter_map(|name| Some((name, headers.get(name)?))) {
-            request = request.header(name, value);
-        }
-        let body = if has_body {
-            rest.remove("token");
-            request = request.header(header::CONTENT_TYPE, "application/json");
-            Body::from(Value::Object(rest).to_string())
-        } else {
-            Body::empty()
-        };
-        let unfit = |error: axum::http::Error| Problem::bad_request(format!("that is no request: {error}"));
-        request.body(body).map_err(unfit)
-    }
-
-    /// The name of what it is about, as a part of a path.
-    fn id_in_path(&self) -> Result<String, Problem> {
-        let missing =
-            || Problem::bad_request(format!("`id` is missing in params: {} says of what", self.name));
-        let id = self.text("id")?.ok_or_else(missing)?;
-        // Nothing else is one, and what is not may be another path.
-        if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(Problem::not_found(format!("there is nothing with the id `{id}`")));
-        }
-        Ok(id)
-    }
-
-    /// A parameter as it stands in a query.
-    fn text(&self, name: &str) -> Result<Option<String>, Problem> {
-        Ok(match self.params.get(name) {
-            None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
-            Some(value) => {
-                return Err(Problem::bad_request(format!(
-                    "`{name}: {value}` cannot be used: write a text or a number"
-                )));
-            }
-        })
+        params.request(method, &path, &["token"])
     }
 }
