@@ -86,6 +86,14 @@ enum What {
         #[arg(long, value_name = "ID")]
         alarm: Option<String>,
 
+        /// Only of alarms that call this: the URL of a webhook, or the name of a handler
+        #[arg(long, value_name = "TARGET")]
+        target: Option<String>,
+
+        /// Only through this way out: email, sms, webhook or handler
+        #[arg(long, value_name = "CHANNEL")]
+        channel: Option<String>,
+
         /// Only those: completed, failed, timeout_unknown …
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
@@ -207,9 +215,21 @@ async fn ask(node: &Node, arguments: &Arguments) -> anyhow::Result<Value> {
         What::Show { id } => (Method::GET, of_alarm(id, ""), query(&[owner])),
         What::Cancel { id } => (Method::DELETE, of_alarm(id, ""), query(&[owner])),
         What::Retry { id } => (Method::POST, of_alarm(id, "/run"), query(&[owner])),
-        What::History { alarm, status, limit } => {
-            let (alarm, status) = (("alarm", alarm.as_deref()), ("status", status.as_deref()));
-            let query = query(&[owner, alarm, status, ("limit", Some(&most(limit)))]);
+        What::History {
+            alarm,
+            target,
+            channel,
+            status,
+            limit,
+        } => {
+            let query = query(&[
+                owner,
+                ("alarm", alarm.as_deref()),
+                ("target", target.as_deref()),
+                ("channel", channel.as_deref()),
+                ("status", status.as_deref()),
+                ("limit", Some(&most(limit))),
+            ]);
             (Method::GET, "/v1/alarms/history".to_owned(), query)
         }
         What::Stats => (Method::GET, "/v1/alarms/stats".to_owned(), query(&[owner])),

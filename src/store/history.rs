@@ -75,6 +75,8 @@ pub struct HistoryQuery {
     pub outcome: Option<Outcome>,
     /// Through this way out; of stand-alone alarms.
     pub channel: Option<ChannelKind>,
+    /// Of alarms that call this target, as it was asked for: a URL or the name of a handler; of stand-alone alarms.
+    pub target: Option<String>,
     /// Those that were not handed over as far as anybody knows: failed, expired, or in doubt and not tried again; of
     /// stand-alone alarms.
     pub failed: bool,

@@ -59,14 +59,18 @@ async fn status(node: &Node, token: &str, path: &str) -> u16 {
     asked.expect("the node answers").status().as_u16()
 }
 
-/// From its making to its end, while the node runs.
-async fn life_of_a_token(home: Home) {
+/// From its making to its end, while the node runs; and another one, if there is one.
+async fn life_of_a_token(home: Home, another: Option<Home>) {
     let file = home.folder().join("token");
     std::fs::write(&file, "t0ken\n").unwrap();
     let node = home
         .with("HTTP__TOKEN_FILE", file.to_str().unwrap())
         .start()
         .await;
+    let mut elsewhere = Vec::new();
+    if let Some(home) = another {
+        elsewhere.push(home.start().await);
+    }
     for owner in ["anna", "bert"] {
         let put = client()
             .put(node.url(&format!("/v1/owners/{owner}")))
@@ -83,6 +87,9 @@ async fn life_of_a_token(home: Home) {
     assert!(token.starts_with("carillon_") && token.len() == 73, "{token}");
 
     assert_eq!(status(&node, &token, "/v1/owners/anna").await, 200);
+    for other in &elsewhere {
+        assert_eq!(status(other, &token, "/v1/owners/anna").await, 200);
+    }
     assert_eq!(status(&node, &token, "/v1/owners/bert").await, 404);
     assert_eq!(status(&node, &token, "/v1/cluster").await, 403);
     assert_eq!(status(&node, "carillon_0", "/v1/owners/anna").await, 401);
@@ -98,7 +105,9 @@ async fn life_of_a_token(home: Home) {
 
     let revoked = said(&run(&node.home, &["tokens", "revoke", "agent"]).await);
     assert_eq!(revoked, "the token `agent` opens nothing any more\n");
-    assert_eq!(status(&node, &token, "/v1/owners/anna").await, 401, "at once");
+    for node in elsewhere.iter().chain([&node]) {
+        assert_eq!(status(node, &token, "/v1/owners/anna").await, 401, "at once");
+    }
     let nothing = complaint(&run(&node.home, &["tokens", "revoke", "agent"]).await, 1);
     assert!(nothing.contains("there is no token `agent`"), "{nothing}");
 
@@ -115,13 +124,15 @@ async fn life_of_a_token(home: Home) {
 
 #[tokio::test]
 async fn a_token_lives_from_its_making_to_its_end_on_sqlite() {
-    life_of_a_token(Home::new()).await;
+    life_of_a_token(Home::new(), None).await;
 }
 
 #[tokio::test]
 async fn a_token_lives_from_its_making_to_its_end_on_postgresql() {
     let server = Postgres::start().await;
-    life_of_a_token(Home::new().in_cluster(&server.database().await)).await;
+    let database = server.database().await;
+    let [one, another] = [(); 2].map(|()| Home::new().in_cluster(&database));
+    life_of_a_token(one, Some(another)).await;
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Stand-alone alarms through the real binary, on both databases: what a program asks for, and what its target is told.
 
+mod agents;
 mod asking;
 mod command;
 mod firing;

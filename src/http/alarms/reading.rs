@@ -64,6 +64,8 @@ pub(in crate::http) struct Firings {
     status: Option<String>,
     /// Their way out.
     channel: Option<String>,
+    /// What their alarms call.
+    target: Option<String>,
     since: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
@@ -240,7 +242,7 @@ fn again(trigger: &Trigger) -> Option<String> {
     Some(format!("{RETRY} {error} (attempt {})", trigger.attempts))
 }
 
-/// `GET /v1/alarms/history?owner=&alarm=&status=&channel=&since=&limit=&cursor=`, newest first.
+/// `GET /v1/alarms/history?owner=&alarm=&status=&channel=&target=&since=&limit=&cursor=`, newest first.
 pub(in crate::http) async fn history(
     State(shared): State<Shared>,
     caller: Caller,
@@ -254,8 +256,8 @@ pub(in crate::http) async fn history(
     firings(&shared, &caller, which, of).await
 }
 
-/// `GET /v1/alarms/failed?owner=&alarm=&channel=&since=&limit=&cursor=`: firings that were not handed over as far as anybody
-/// knows, newest first.
+/// `GET /v1/alarms/failed?owner=&alarm=&channel=&target=&since=&limit=&cursor=`: firings that were not handed over as far as
+/// anybody knows, newest first.
 pub(in crate::http) async fn failed(
     State(shared): State<Shared>,
     caller: Caller,
@@ -288,6 +290,7 @@ async fn firings(
         standalone: true,
         event_uid: alarm.map(|alarm| alarm.as_event_uid()),
         channel: channel.map_err(Problem::bad_request)?,
+        target: which.target,
         since: which.since.as_deref().map(id::instant).transpose()?,
         after: id::row_of(which.cursor.as_deref())?,
         limit: limit + 1,

@@ -84,7 +84,7 @@ const KINDS: [Kind; 9] = [
         operation: "listFirings",
         title: "What became of firings",
         description: "Lists firings that are over, newest first, each with its outcome, the number of attempts and what was \
-            reported. Narrow it with `alarm`, `status` and `since`.",
+            reported. Narrow it with `alarm`, `target`, `channel`, `status` and `since`.",
         id: "",
         effect: Effect::Reads,
     },

@@ -45,6 +45,8 @@ const OF_FAILED: &str = concat!(
          FROM delivery AS d
          WHERE owner = $6 AND substr(event_uid, 1, 1) = ' ' AND outcome IN ('failed', 'expired', 'in_doubt')
            AND NOT (outcome = 'in_doubt' AND reason = 'connection lost' AND detail LIKE 'RETRY:%')
+           AND ($9::text IS NULL OR event_uid IN
+                (SELECT ' ' || s.id FROM standalone_alarm AS s WHERE s.owner = $6 AND s.terms::jsonb ->> 'target' = $9))
            AND ($4::text IS NULL OR event_uid = $4) AND ($5::text IS NULL OR outcome = $5)
            AND ($8::text IS NULL OR channel = $8) AND recorded_at >= coalesce($1::timestamptz, '-infinity')
            AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3)
@@ -77,11 +79,27 @@ const OF_CHANNEL: &str = concat!(
          ORDER BY recorded_at DESC, id DESC LIMIT $7"
 );
 
+const OF_TARGET: &str = concat!(
+    "-- history: of stand-alone alarms that call one target
+         SELECT ",
+    columns!(delivery),
+    "
+         FROM delivery AS d
+         WHERE owner = $6 AND substr(event_uid, 1, 1) = ' ' AND event_uid IN
+                (SELECT ' ' || s.id FROM standalone_alarm AS s WHERE s.owner = $6 AND s.terms::jsonb ->> 'target' = $9)
+           AND ($4::text IS NULL OR event_uid = $4) AND ($5::text IS NULL OR outcome = $5)
+           AND ($8::text IS NULL OR channel = $8) AND recorded_at >= coalesce($1::timestamptz, '-infinity')
+           AND (recorded_at, id) < (coalesce($2::timestamptz, 'infinity'), $3)
+         ORDER BY recorded_at DESC, id DESC LIMIT $7"
+);
+
 /// Lists firings that are over, newest first: each filter that may leave few of many has an index of its own.
 pub async fn history(conn: &mut PgConnection, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {
     let (recorded_at, id) = before(query.after);
     let statement = if query.failed {
         OF_FAILED
+    } else if query.target.is_some() {
+        OF_TARGET
     } else if query.event_uid.is_some() {
         OF_ONE
     } else if query.outcome.is_some() {
@@ -100,6 +118,7 @@ pub async fn history(conn: &mut PgConnection, query: &HistoryQuery) -> Result<Ve
         .bind(query.owner.as_ref().map(|owner| owner.0.as_str()))
         .bind(i64::from(query.limit))
         .bind(query.channel.map(ChannelKind::as_str))
+        .bind(&query.target)
         .fetch_all(conn)
         .await?;
     rows.iter().map(row::delivery).collect()

@@ -29,6 +29,8 @@ const OF_FAILED: &str = "-- history: of stand-alone alarms that failed
          SELECT * FROM delivery
          WHERE owner = ?6 AND substr(event_uid, 1, 1) = ' ' AND outcome IN ('failed', 'expired', 'in_doubt')
            AND NOT (outcome = 'in_doubt' AND reason = 'connection lost' AND detail LIKE 'RETRY:%')
+           AND (?9 IS NULL OR event_uid IN
+                (SELECT ' ' || s.id FROM standalone_alarm AS s WHERE s.owner = ?6 AND s.terms ->> 'target' = ?9))
            AND (?4 IS NULL OR event_uid = ?4) AND (?5 IS NULL OR outcome = ?5) AND (?8 IS NULL OR channel = ?8)
            AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
          ORDER BY recorded_at DESC, id DESC LIMIT ?7";
@@ -47,11 +49,21 @@ const OF_CHANNEL: &str = "-- history: of stand-alone alarms through one way out
            AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
          ORDER BY recorded_at DESC, id DESC LIMIT ?7";
 
+const OF_TARGET: &str = "-- history: of stand-alone alarms that call one target
+         SELECT * FROM delivery
+         WHERE owner = ?6 AND substr(event_uid, 1, 1) = ' ' AND event_uid IN
+                (SELECT ' ' || s.id FROM standalone_alarm AS s WHERE s.owner = ?6 AND s.terms ->> 'target' = ?9)
+           AND (?4 IS NULL OR event_uid = ?4) AND (?5 IS NULL OR outcome = ?5) AND (?8 IS NULL OR channel = ?8)
+           AND recorded_at >= ?1 AND (recorded_at, id) < (?2, ?3)
+         ORDER BY recorded_at DESC, id DESC LIMIT ?7";
+
 /// Lists firings that are over, newest first: each filter that may leave few of many has an index of its own.
 pub async fn history(conn: &mut SqliteConnection, query: &HistoryQuery) -> Result<Vec<Delivery>, StoreError> {
     let (recorded_at, id) = before(query.after);
     let statement = if query.failed {
         OF_FAILED
+    } else if query.target.is_some() {
+        OF_TARGET
     } else if query.event_uid.is_some() {
         OF_ONE
     } else if query.outcome.is_some() {
@@ -70,6 +82,7 @@ pub async fn history(conn: &mut SqliteConnection, query: &HistoryQuery) -> Resul
         .bind(query.owner.as_ref().map(|owner| owner.0.as_str()))
         .bind(query.limit)
         .bind(query.channel.map(ChannelKind::as_str))
+        .bind(&query.target)
         .fetch_all(conn)
         .await?;
     rows.iter().map(row::delivery).collect()

@@ -1,5 +1,7 @@
 //! How alarms are altered, called off and found again.
 
+use chrono::DateTime;
+use chrono::Utc;
 use reqwest::Method;
 use serde_json::json;
 
@@ -355,6 +357,7 @@ async fn alarms_are_listed_newest_first_and_page_by_page(program: Program) {
     let at: Vec<_> = alarms
         .iter()
         .map(|alarm| alarm["created_at"].as_str().expect("text"))
+        .map(|at| at.parse::<DateTime<Utc>>().expect("an instant"))
         .collect();
     assert!(at.windows(2).all(|pair| pair[0] >= pair[1]), "{at:?}");
     let all: std::collections::BTreeSet<usize> = listed.iter().map(created).collect();

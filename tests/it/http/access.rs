@@ -24,13 +24,16 @@ use crate::openapi::Operation;
 use crate::openapi::Values;
 
 /// Calls about nobody's things, which whoever may read may make.
-const OF_NOBODY: [&str; 3] = ["GET /", "POST /v1/parse-time", TALK];
+const OF_NOBODY: [&str; 4] = ["GET /", "POST /v1/parse-time", TALK, AGENTS];
 
 /// A conversation that nobody opens here: whoever may is told how.
 const TALK: &str = "GET /v1/ws";
 
+/// Messages of agents: what each opens is what the request opens that it stands for.
+const AGENTS: &str = "POST /mcp";
+
 /// Calls that change nothing though they are no GET.
-const ASKING: [&str; 1] = ["POST /v1/parse-time"];
+const ASKING: [&str; 2] = ["POST /v1/parse-time", AGENTS];
 
 /// An id that nothing has.
 const NOTHING: &str = "ffffffffffffffffffffffffffffffff";
@@ -342,4 +345,52 @@ async fn a_report_with_a_token_is_of_its_owners_deliveries_alone() {
         .problem(404);
     let done = send(&town.edge, &annas, ("POST", &path), String::new()).await;
     assert_eq!(done.json()["outcome"], "completed", "{}", done.text);
+}
+
+#[tokio::test]
+async fn a_token_opens_for_an_agent_what_it_opens_otherwise() {
+    let town = Town::new().await;
+    let before = town.state().await;
+    let of_anna = async |scope: Scope| town.token(scope.as_str(), scope, Some("anna")).await;
+    let (read, write) = (of_anna(Scope::Read).await, of_anna(Scope::Write).await);
+    let call = async |token: &str, tool: &str, arguments: Value| {
+        let call = json!({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "arguments": arguments },
+        });
+        let request = local("POST", "/mcp")
+            .header("authorization", format!("Bearer {token}"))
+            .header("content-type", "application/json");
+        let reply = town
+            .edge
+            .send(request.body(Body::from(call.to_string())).unwrap())
+            .await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        reply.json()["result"].clone()
+    };
+    let later = json!({ "delay": "1h", "channel": "email", "label": "Tea" });
+    let nothing = json!({ "id": NOTHING });
+    let report = json!({ "trigger_id": NOTHING });
+
+    let own = call(&read, "alarm_list", json!({})).await;
+    assert_eq!(own["structuredContent"]["items"][0]["owner"], "anna", "{own}");
+    for (tool, arguments) in [
+        ("alarm_schedule", &later),
+        ("alarm_cancel", &nothing),
+        ("alarm_complete", &report),
+        ("alarm_fail", &report),
+    ] {
+        let refused = call(&read, tool, arguments.clone()).await;
+        assert_eq!(refused["structuredContent"]["status"], 403, "{tool}: {refused}");
+    }
+    for token in [&read, &write] {
+        let foreign = call(token, "alarm_list", json!({ "owner": "bert" })).await;
+        assert_eq!(foreign["structuredContent"]["status"], 404, "{foreign}");
+    }
+    assert_eq!(town.state().await, before);
+    let made = call(&write, "alarm_schedule", later.clone()).await;
+    assert_eq!(made["structuredContent"]["created_via"], "mcp", "{made}");
+    let request = local("POST", "/mcp").header("content-type", "application/json");
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let unknown = town.edge.send(request.body(Body::from(list)).unwrap()).await;
+    assert_eq!(unknown.status, 401, "{}", unknown.text);
 }

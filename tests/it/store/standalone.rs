@@ -552,7 +552,9 @@ async fn the_history_of_alarms_is_apart_from_that_of_events(base: &Base) {
     let stage = Stage::on(base).await;
     stage.sending(&new("e", 0), 7).await;
     for (number, token) in [(1, 8), (2, 9)] {
-        stage.ask_for(&once(number, 0)).await;
+        let mut alarm = once(number, 0);
+        alarm.terms.target = Some(format!("https://example.org/{number}"));
+        stage.ask_for(&alarm).await;
         let claim = stage.send_claimed(token).await;
         let outcome = if number == 1 {
             Outcome::Sent
@@ -561,14 +563,12 @@ async fn the_history_of_alarms_is_apart_from_that_of_events(base: &Base) {
         };
         stage.settle(done(claim, token, outcome, Reason::None)).await;
     }
-    let found = async |outcome, alarm: Option<u32>| {
+    let listed = async |query| {
         let query = HistoryQuery {
             owner: Some(ada()),
             standalone: true,
-            event_uid: alarm.map(|number| at(number).id.as_event_uid()),
-            outcome,
             limit: 10,
-            ..HistoryQuery::default()
+            ..query
         };
         let rows = stage.store.history(&query).await.expect("a list");
         let mut ids: Vec<_> = rows.iter().filter_map(|row| row.wish.alarm_id()).collect();
@@ -576,7 +576,30 @@ async fn the_history_of_alarms_is_apart_from_that_of_events(base: &Base) {
         assert_eq!(ids.len(), rows.len());
         ids
     };
+    let found = async |outcome, alarm: Option<u32>| {
+        let event_uid = alarm.map(|number| at(number).id.as_event_uid());
+        listed(HistoryQuery {
+            event_uid,
+            outcome,
+            ..HistoryQuery::default()
+        })
+        .await
+    };
+    let calling = async |number: u32, failed| {
+        let target = Some(format!("https://example.org/{number}"));
+        listed(HistoryQuery {
+            target,
+            failed,
+            ..HistoryQuery::default()
+        })
+        .await
+    };
 
+    assert_eq!(calling(1, false).await, [at(1).id]);
+    assert_eq!(calling(2, false).await, [at(2).id]);
+    assert!(calling(3, false).await.is_empty());
+    assert_eq!(calling(2, true).await, [at(2).id]);
+    assert!(calling(1, true).await.is_empty());
     assert_eq!(found(None, None).await, [at(1).id, at(2).id]);
     assert_eq!(found(Some(Outcome::Failed), None).await, [at(2).id]);
     assert_eq!(found(Some(Outcome::Sent), None).await, [at(1).id]);
