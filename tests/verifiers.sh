@@ -10,3 +10,5 @@ environment=target/verifiers
 "$environment/bin/pip" install --quiet --disable-pip-version-check standardwebhooks==1.0.0
 cargo build --locked --quiet --bin carillon
 "$environment/bin/python" tests/verifiers/webhook.py target/debug/carillon
+"$environment/bin/pip" install --quiet --disable-pip-version-check mcp==2.3.0
+"$environment/bin/python" tests/verifiers/agent.py target/debug/carillon
