@@ -124,6 +124,10 @@ impl Channel for EmailChannel {
             .unwrap_or(1)
     }
 
+    fn is_slow(&self, owner: u64) -> bool {
+        self.relays.iter().any(|relay| relay.is_slow(owner))
+    }
+
     fn openness(&self) -> Openness {
         let all = self.relays.iter().map(smtp::Relay::openness);
         all.min_by_key(|openness| openness.rank())

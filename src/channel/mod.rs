@@ -177,6 +177,12 @@ pub trait Channel: Send + Sync + std::fmt::Debug {
         Some(self.permits())
     }
 
+    /// Whether what is sent for `owner` takes longer than what is sent for others: such owners have half of what may be under
+    /// way between them.
+    fn is_slow(&self, _owner: u64) -> bool {
+        false
+    }
+
     /// How many may send now: while nobody on the other side is there, what is due waits where it is.
     fn openness(&self) -> Openness {
         Openness::Everybody

@@ -26,6 +26,21 @@ impl Seats {
         self.of.get(&owner).copied().unwrap_or_default()
     }
 
+    /// Those of the owners who are not such, and those of the owners who are.
+    pub fn parted(&self, is_such: impl Fn(u64) -> bool) -> (Self, Self) {
+        let mut parts = (Self::default(), Self::default());
+        for (owner, count) in &self.of {
+            let part = if is_such(*owner) {
+                &mut parts.1
+            } else {
+                &mut parts.0
+            };
+            part.of.insert(*owner, *count);
+            part.total += count;
+        }
+        parts
+    }
+
     /// How many there are.
     pub const fn total(&self) -> usize {
         self.total

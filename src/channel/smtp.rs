@@ -20,6 +20,7 @@ mod pace;
 mod pool;
 mod stage;
 mod standing;
+mod tempo;
 mod tls;
 mod turnstile;
 

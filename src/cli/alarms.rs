@@ -26,9 +26,9 @@ pub(super) struct Arguments {
     #[command(flatten)]
     node: Which,
 
-    /// Whose alarms
-    #[arg(long, global = true, value_name = "OWNER", default_value = "me")]
-    owner: String,
+    /// Whose alarms [default: the token's owner; `me` without a token]
+    #[arg(long, global = true, value_name = "OWNER")]
+    owner: Option<String>,
 
     /// The answer as JSON instead of a table
     #[arg(long, global = true)]
@@ -37,6 +37,16 @@ pub(super) struct Arguments {
     #[command(subcommand)]
     what: What,
 }
+
+impl Arguments {
+    /// Whose alarms are meant; of whoever has a token that is its own, where that is not said.
+    fn owner(&self, node: &Node) -> Option<&str> {
+        self.owner.as_deref().or((!node.has_token()).then_some(OWNER))
+    }
+}
+
+/// Whose alarms are meant where neither is said nor a token could say it.
+const OWNER: &str = "me";
 
 const MORE_HELP: &str = "\
 Examples:
@@ -183,7 +193,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
         } else {
             watch::Shown::Lines
         };
-        runtime.block_on(watch::watch(&node, &arguments.owner, *after, shown))?;
+        runtime.block_on(watch::watch(&node, arguments.owner(&node), *after, shown))?;
         return Ok(ExitCode::SUCCESS);
     }
     let answer = runtime.block_on(ask(&node, arguments))?;
@@ -197,11 +207,11 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
 }
 
 async fn ask(node: &Node, arguments: &Arguments) -> anyhow::Result<Value> {
-    let owner = ("owner", Some(arguments.owner.as_str()));
+    let owner = ("owner", arguments.owner(node));
     let most = |limit: &u32| limit.to_string();
     let (method, path, query) = match &arguments.what {
         What::Add(add) => {
-            let body = add.body(&arguments.owner);
+            let body = add.body(arguments.owner(node));
             return node.ask(Method::POST, "/v1/alarms", Some(body)).await;
         }
         What::List { status, limit } => {
@@ -257,9 +267,10 @@ pub(super) fn query(parameters: &[(&str, Option<&str>)]) -> String {
 }
 
 impl Add {
-    fn body(&self, owner: &str) -> String {
+    fn body(&self, owner: Option<&str>) -> String {
         let text = |text: &str| to_raw_value(text).expect("a text can be written");
-        let mut body = BTreeMap::from([("owner", text(owner)), ("created_via", text("cli"))]);
+        let mut body = BTreeMap::from([("created_via", text("cli"))]);
+        body.extend(owner.map(|owner| ("owner", text(owner))));
         for (name, value) in [
             ("at", &self.at),
             ("delay", &self.delay),

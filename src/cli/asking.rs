@@ -83,6 +83,11 @@ impl Node {
         Ok(Self { url, token, client })
     }
 
+    /// Whether there is a token to ask with.
+    pub(super) const fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Asks for a path. The answer to what has none is null.
     pub(super) async fn ask(
         &self,

@@ -39,7 +39,12 @@ pub(super) enum Shown {
 }
 
 /// Follows an owner's alarms after that number, from now on without one. Ends only where the node refuses.
-pub(super) async fn watch(node: &Node, owner: &str, after: Option<u64>, shown: Shown) -> anyhow::Result<()> {
+pub(super) async fn watch(
+    node: &Node,
+    owner: Option<&str>,
+    after: Option<u64>,
+    shown: Shown,
+) -> anyhow::Result<()> {
     let mut seen = after.map(|after| after.to_string());
     let mut pause = PAUSES.0;
     // A node that was never there is not waited for.
@@ -70,8 +75,12 @@ pub(super) async fn watch(node: &Node, owner: &str, after: Option<u64>, shown: S
 }
 
 /// Opens the feed. The outer error is for good; the inner one may pass.
-async fn open(node: &Node, owner: &str, seen: Option<&str>) -> anyhow::Result<reqwest::Result<Response>> {
-    let path = format!("/v1/alarms/feed?{}", query(&[("owner", Some(owner))]));
+async fn open(
+    node: &Node,
+    owner: Option<&str>,
+    seen: Option<&str>,
+) -> anyhow::Result<reqwest::Result<Response>> {
+    let path = format!("/v1/alarms/feed?{}", query(&[("owner", owner)]));
     let mut request = node.request(Method::GET, &path).timeout(FOR_EVER);
     if let Some(seen) = seen {
         request = request.header("last-event-id", seen);

@@ -84,7 +84,7 @@ impl Relay {
             Tls::Starttls | Tls::Implicit => Some(Encryption::for_relay(&config)?),
         };
         let shared = Shared {
-            turnstile: Turnstile::new(config.connections),
+            turnstile: Turnstile::new(config.connections, Arc::clone(&clock)),
             idle: Mutex::default(),
             breaker: Mutex::default(),
             pace: Mutex::default(),
@@ -106,6 +106,11 @@ impl Relay {
             witness: Some(witness),
             ..self
         }
+    }
+
+    /// Whether the messages of `owner` take longer than those of others.
+    pub fn is_slow(&self, owner: u64) -> bool {
+        self.shared.turnstile.is_slow(owner)
     }
 
     /// How many messages can be on their way at once, most of them waiting for a connection.

@@ -1,25 +1,30 @@
 //! Who has a connection: as many at once as there may be, in the order in which they came, but no owner so many that
-//! others find none.
+//! others find none, nor all those together whose mail is slow.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::channel::seats::Seats;
+use crate::channel::smtp::tempo::Tempo;
+use crate::clock::Clock;
 
 /// The way to the connections.
 #[derive(Debug)]
 pub(super) struct Turnstile {
     most: usize,
+    clock: Arc<dyn Clock>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     inside: Seats,
+    tempo: Tempo,
     waiting: VecDeque<(u64, oneshot::Sender<Pass>)>,
 }
 
@@ -28,20 +33,30 @@ struct State {
 pub(super) struct Pass {
     turnstile: Arc<Turnstile>,
     owner: u64,
+    began: Duration,
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.turnstile.state().inside.leave(self.owner);
+        let now = self.turnstile.clock.elapsed();
+        let mut state = self.turnstile.state();
+        state.inside.leave(self.owner);
+        state.tempo.took(self.owner, now.saturating_sub(self.began), now);
+        drop(state);
         self.turnstile.let_in();
     }
 }
 
 impl Turnstile {
     /// Lets so many in at once.
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    pub(super) fn new(most: usize, clock: Arc<dyn Clock>) -> Arc<Self> {
         let state = Mutex::default();
-        Arc::new(Self { most, state })
+        Arc::new(Self { most, clock, state })
+    }
+
+    /// Whether the messages of `owner` take longer than those of others.
+    pub(super) fn is_slow(&self, owner: u64) -> bool {
+        self.state().tempo.is_slow(owner, self.clock.elapsed())
     }
 
     /// How many are inside.
@@ -64,6 +79,7 @@ impl Turnstile {
             let _ = pass.send(Pass {
                 turnstile: Arc::clone(self),
                 owner,
+                began: self.clock.elapsed(),
             });
         }
     }
@@ -74,10 +90,17 @@ impl Turnstile {
         if state.inside.total() >= self.most {
             return None;
         }
-        let State { inside, waiting } = &mut *state;
-        let place = waiting
-            .iter()
-            .position(|(owner, _)| inside.admit(*owner, self.most))?;
+        let State {
+            inside,
+            tempo,
+            waiting,
+        } = &mut *state;
+        let now = self.clock.elapsed();
+        let (_, slow) = inside.parted(|owner| tempo.is_slow(owner, now));
+        let place = waiting.iter().position(|(owner, _)| {
+            let is_held_up = tempo.is_slow(*owner, now) && !slow.admit(*owner, self.most.div_ceil(2));
+            !is_held_up && inside.admit(*owner, self.most)
+        })?;
         let (owner, pass) = waiting.remove(place)?;
         inside.take(owner);
         Some((owner, pass))
@@ -93,6 +116,12 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::clock::ManualClock;
+
+    fn turnstile(most: usize) -> (Arc<Turnstile>, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::at("2026-12-01T08:15:00Z".parse().unwrap()));
+        (Turnstile::new(most, clock.clone()), clock)
+    }
 
     fn enter(turnstile: &Arc<Turnstile>, owner: u64) -> Option<Pass> {
         turnstile.enter(owner).now_or_never()
@@ -100,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_owner_leaves_connections_for_others() {
-        let turnstile = Turnstile::new(8);
+        let turnstile = turnstile(8).0;
         let own: Vec<Pass> = std::iter::from_fn(|| enter(&turnstile, 1)).collect();
         assert_eq!(own.len(), 4);
         let others: Vec<Pass> = (2..9).map_while(|owner| enter(&turnstile, owner)).collect();
@@ -109,7 +138,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_is_let_in_in_order_once_another_leaves() {
-        let turnstile = Turnstile::new(1);
+        let turnstile = turnstile(1).0;
         let first = turnstile.enter(1).await;
         let mut second = Box::pin(turnstile.enter(2));
         let mut gave_up = Box::pin(turnstile.enter(3));
@@ -131,7 +160,7 @@ mod tests {
 
     #[tokio::test]
     async fn leave_that_nobody_came_for_is_given_to_the_next() {
-        let turnstile = Turnstile::new(1);
+        let turnstile = turnstile(1).0;
         let first = turnstile.enter(1).await;
         let mut second = Box::pin(turnstile.enter(2));
         assert!((&mut second).now_or_never().is_none());
@@ -139,5 +168,24 @@ mod tests {
         assert_eq!(turnstile.inside(), 1, "it was let in, and has not looked yet");
         drop(second);
         assert!(enter(&turnstile, 3).is_some());
+    }
+
+    #[test]
+    fn however_many_owners_are_slow_half_of_the_connections_are_for_others() {
+        let (turnstile, clock) = turnstile(8);
+        drop(enter(&turnstile, 100));
+        for owner in 0..20 {
+            let pass = enter(&turnstile, owner);
+            clock.advance(Duration::from_secs(10));
+            drop(pass);
+        }
+        let slow: Vec<Pass> = (0..20).filter_map(|owner| enter(&turnstile, owner)).collect();
+        assert_eq!(slow.len(), 4);
+        let others: Vec<Pass> = (100..120).filter_map(|owner| enter(&turnstile, owner)).collect();
+        assert_eq!(others.len(), 4);
+        drop((slow, others));
+        clock.advance(Duration::from_mins(10));
+        let all: Vec<Pass> = (0..20).filter_map(|owner| enter(&turnstile, owner)).collect();
+        assert_eq!(all.len(), 8, "nobody else has mail");
     }
 }

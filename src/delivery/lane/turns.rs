@@ -61,12 +61,18 @@ impl Lane {
 
     /// Up to `most` claims that are due and may be under way: those that waited for a place of their domain, then others.
     pub(super) fn in_turn(&self, most: usize) -> Vec<Claimed> {
-        let mut under_way = self.seats().clone();
+        let is_slow = |owner| self.channel.is_slow(owner);
+        let (mut quick, mut slow) = self.seats().parted(is_slow);
         let (permits, of_one) = (self.channel.permits_now(), self.channel.permits_of_one());
         let mut is_anybody_left = false;
         let mut admits = |owner| {
+            let (under_way, most) = if is_slow(owner) {
+                (&mut slow, permits.div_ceil(2))
+            } else {
+                (&mut quick, permits)
+            };
             let is_admitted =
-                of_one.is_none_or(|most| under_way.of(owner) < most && under_way.admit(owner, permits));
+                of_one.is_none_or(|own| under_way.of(owner) < own && under_way.admit(owner, most));
             if is_admitted {
                 under_way.take(owner);
             }
