@@ -3,6 +3,7 @@
 //! Each line is a message of the Model Context Protocol. Standard output holds nothing else; complaints go to standard
 //! error, and to whoever waits for an answer.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::io::BufRead;
 use std::io::Read;
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::value::to_raw_value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -97,23 +99,15 @@ async fn relay(node: Node) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A line of standard input; or why it is no message.
+type Line = Result<String, &'static str>;
+
 /// What is said on standard input, line by line. Reading waits, so a thread does it, for which nobody waits in the end.
-fn lines() -> mpsc::Receiver<io::Result<String>> {
+fn lines() -> mpsc::Receiver<io::Result<Line>> {
     let (said, lines) = mpsc::channel(1);
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
-        loop {
-            let mut line = String::new();
-            let read = input.by_ref().take(LONGEST).read_line(&mut line);
-            let line = match read {
-                Ok(0) => return,
-                Ok(_) if !line.ends_with('\n') && line.len() as u64 == LONGEST => {
-                    Err(io::Error::other("a message has more than 1 MiB"))
-                }
-                Ok(_) if line.trim().is_empty() => continue,
-                Ok(_) => Ok(line),
-                Err(error) => Err(error),
-            };
+        while let Some(line) = next_line(&mut input).transpose() {
             let is_over = line.is_err();
             if said.blocking_send(line).is_err() || is_over {
                 return;
@@ -121,6 +115,25 @@ fn lines() -> mpsc::Receiver<io::Result<String>> {
         }
     });
     lines
+}
+
+/// The next line that says something; none at the end. Of one that is too long the rest is left out.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
+    loop {
+        let mut line = Vec::new();
+        if input.by_ref().take(LONGEST).read_until(b'\n', &mut line)? == 0 {
+            return Ok(None);
+        }
+        if !line.ends_with(b"\n") && line.len() as u64 == LONGEST {
+            input.skip_until(b'\n')?;
+            return Ok(Some(Err("a message has 1 MiB at the most")));
+        }
+        match String::from_utf8(line) {
+            Ok(line) if line.trim().is_empty() => {}
+            Ok(line) => return Ok(Some(Ok(line))),
+            Err(_) => return Ok(Some(Err("a message is UTF-8"))),
+        }
+    }
 }
 
 /// What is said of a message.
@@ -150,7 +163,11 @@ struct Params {
     meta: Option<Value>,
 }
 
-async fn answer(node: &Node, line: String, agreed: Option<&str>) -> Answer {
+async fn answer(node: &Node, line: Line, agreed: Option<&str>) -> Answer {
+    let line = match line {
+        Ok(line) => line,
+        Err(reason) => return complaint(Some(RawValue::NULL), NO_JSON, reason),
+    };
     let message: Message<'_> = match serde_json::from_str(&line) {
         Ok(message) => message,
         Err(error) => {
@@ -230,7 +247,39 @@ fn version(message: &Message<'_>, line: &str) -> Option<String> {
 fn complaint(id: Option<&RawValue>, code: i32, reason: &str) -> Answer {
     eprintln!("carillon: {reason}");
     let line = id.map(|id| {
-        json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": reason } }).to_string()
+        let error = json!({ "code": code, "message": reason });
+        let error = to_raw_value(&error).expect("it is JSON");
+        let jsonrpc = to_raw_value("2.0").expect("it is JSON");
+        // The id as it was written: it may be a number that is none here.
+        let members = BTreeMap::from([("jsonrpc", &*jsonrpc), ("id", id), ("error", &*error)]);
+        serde_json::to_string(&members).expect("it is JSON")
     });
     Answer { line, agreed: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_no_message_does_not_end_the_others() {
+        let long = "x".repeat(2 * 1024 * 1024);
+        let said = format!("one\n\n{long}\ntwo\n").into_bytes();
+        let said = [&said[..], b"\xff\nthree"].concat();
+        let mut input = &said[..];
+        let mut lines = Vec::new();
+        while let Some(line) = next_line(&mut input).unwrap() {
+            lines.push(line.map_or_else(str::to_owned, |line| line.trim_end().to_owned()));
+        }
+        let (long, strange) = ("a message has 1 MiB at the most", "a message is UTF-8");
+        assert_eq!(lines, ["one", long, "two", strange, "three"]);
+    }
+
+    #[test]
+    fn a_complaint_names_the_message_as_it_was_named() {
+        let id: &RawValue = serde_json::from_str("1e400").unwrap();
+        let answer = complaint(Some(id), NO_ANSWER, "no");
+        let expected = r#"{"error":{"code":-32000,"message":"no"},"id":1e400,"jsonrpc":"2.0"}"#;
+        assert_eq!(answer.line.as_deref(), Some(expected));
+    }
 }

@@ -22,6 +22,7 @@ use super::complaint::Complaint;
 use super::complaint::Origin;
 
 use self::shown::literal;
+use self::shown::named;
 use self::shown::printed;
 use self::shown::shown;
 use self::shown::without;
@@ -150,7 +151,7 @@ impl Reader {
             _ => "unknown key: config/carillon.toml lists those that exist".to_owned(),
         };
         Complaint {
-            key: key.to_owned(),
+            key: named(key),
             value: None,
             origin,
             problem,

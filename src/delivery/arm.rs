@@ -28,8 +28,11 @@ struct Turns {
     last: HashMap<u64, u64>,
 }
 
-/// Timers among which owners are given their turns: more than one owner has due at once, but for a flood.
+/// Timers among which owners are given their turns.
 const LOOKED_THROUGH: usize = 10_000;
+
+/// Timers that are passed on the way to them: a flood of one owner.
+const SEEN: usize = 50_000;
 
 /// What else is kept of a claim.
 #[derive(Debug, Clone, Copy)]
@@ -109,12 +112,21 @@ impl Armed {
         let mut rounds: BTreeMap<(usize, u64, usize), Claimed> = BTreeMap::new();
         let mut of_owner: HashMap<u64, usize> = HashMap::new();
         let due = timers.iter().take_while(|((due_at, _), _)| *due_at <= until);
-        for (place, (key, claim)) in due.take(LOOKED_THROUGH).enumerate() {
+        let mut is_all = true;
+        for (place, (key, claim)) in due.take(SEEN).enumerate() {
             let round = of_owner.entry(claim.owner).or_default();
+            // More of one owner are not taken, and hide nobody else's.
+            if *round == most {
+                is_all = false;
+                continue;
+            }
             let claimed = claim.of(kind, *key);
             let last = turns.last.get(&claim.owner).copied().unwrap_or_default();
             rounds.insert((*round, last, place), claimed);
             *round += 1;
+            if rounds.len() == LOOKED_THROUGH {
+                break;
+            }
         }
         let due = rounds.len();
         let in_turn = rounds.into_values().filter(|claimed| admits(claimed.owner));
@@ -122,7 +134,7 @@ impl Armed {
         for claimed in &taken {
             timers.remove(&(claimed.due_at, claimed.id));
         }
-        turns.note(&taken, taken.len() == due);
+        turns.note(&taken, is_all && taken.len() == due);
         taken
     }
 

@@ -152,12 +152,20 @@ impl Domains {
 
     /// How long none of those who wait may leave; none where nobody waits.
     pub fn pause(&self, now: Duration) -> Option<Duration> {
+        self.pauses(now).min()
+    }
+
+    /// How long until a domain has a place that has none now.
+    pub fn next_place(&self, now: Duration) -> Option<Duration> {
+        self.pauses(now).filter(|pause| !pause.is_zero()).min()
+    }
+
+    fn pauses(&self, now: Duration) -> impl Iterator<Item = Duration> {
         let waiting = self.of.values().filter(|domain| !domain.waiting.is_empty());
-        let pauses = waiting.map(|domain| {
+        waiting.map(move |domain| {
             self.rate
                 .map_or(Duration::ZERO, |rate| domain.places.pause(rate, now))
-        });
-        pauses.min()
+        })
     }
 }
 

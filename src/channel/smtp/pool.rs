@@ -221,7 +221,7 @@ impl Relay {
 
     async fn attempt(&self, steps: &Steps<'_>, letter: &Letter) -> Result<Response, Failure> {
         let waiting = async { Ok(self.shared.turnstile.enter(letter.owner).await) };
-        let _pass = steps.run(Stage::Permit, waiting).await?;
+        let pass = steps.run(Stage::Permit, waiting).await?;
         // Asked only now: many may have waited while it turned out that the relay is down.
         if !self.shared.breaker().admits(self.shared.clock.elapsed()) {
             return Err(Failure {
@@ -233,6 +233,14 @@ impl Relay {
         let outcome = self.transact(steps, letter).await;
         let took = self.shared.clock.elapsed().saturating_sub(began);
         self.shared.pace().took(took);
+        // What went wrong before a message was named says nothing of whose it is.
+        if outcome
+            .as_ref()
+            .err()
+            .is_none_or(|failure| failure.stage >= Stage::Mail)
+        {
+            pass.took(took);
+        }
         outcome
     }
 

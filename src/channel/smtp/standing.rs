@@ -16,6 +16,9 @@ const OWNERS: usize = 5;
 /// Domains where they live, unless there are no more: that a relay does not serve one says nothing of the others.
 const DOMAINS: usize = 3;
 
+/// Owners that are not believed, at the most.
+const UNBELIEVED: usize = 1_000;
+
 /// What a refusal that may be about us is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
@@ -37,6 +40,10 @@ pub(super) struct Standing {
     unwelcome: HashSet<Address>,
     /// For whom the relay was ever asked.
     known: Parties,
+    /// Whether what was refused was taken to be about us.
+    is_us: bool,
+    /// Owners of what was refused when it was taken to be about us and was not: they are not believed again.
+    unbelieved: HashSet<u64>,
 }
 
 /// Recipients, owners and domains, as many of each as make a difference.
@@ -65,7 +72,13 @@ impl Standing {
     /// The relay took this message.
     pub(super) fn accepted(&mut self, letter: &Letter) {
         self.known.note(letter);
-        self.refused = Parties::default();
+        let refused = std::mem::take(&mut self.refused);
+        // Of few owners, the others' refusals are all that there is to go by.
+        if std::mem::take(&mut self.is_us) && self.known.owners.len() == OWNERS {
+            for owner in &refused.owners {
+                insert_up_to(UNBELIEVED, &mut self.unbelieved, owner);
+            }
+        }
         self.unwelcome.clear();
     }
 
@@ -73,6 +86,9 @@ impl Standing {
     /// others, too, and served nobody.
     pub(super) fn refused(&mut self, letter: &Letter, about: About) -> bool {
         self.known.note(letter);
+        if about == About::Policy && self.unbelieved.contains(&letter.owner) {
+            return false;
+        }
         self.refused.note(letter);
         if about == About::Sender {
             insert_up_to(RECIPIENTS, &mut self.unwelcome, &letter.to);
@@ -82,6 +98,7 @@ impl Standing {
         let is_everybody = self.refused.recipients.len() == RECIPIENTS
             && self.refused.owners.len() == self.known.owners.len()
             && self.refused.domains.len() == self.known.domains.len();
+        self.is_us |= is_everybody;
         is_everybody || self.unwelcome.len() == RECIPIENTS
     }
 }
@@ -176,5 +193,21 @@ mod tests {
             standing.refused(&letter, About::Sender)
         });
         assert_eq!(refused.count(), 1);
+    }
+
+    #[test]
+    fn owners_who_were_refused_for_themselves_are_not_taken_for_everybody_twice() {
+        let mut standing = Standing::default();
+        standing.accepted(&everybodys(99));
+        let refuse = |standing: &mut Standing| {
+            (1..=50)
+                .filter(|n| {
+                    standing.refused(&letter(*n, (*n % 6) as u64, &format!("d{n}.org")), About::Policy)
+                })
+                .count()
+        };
+        assert!(refuse(&mut standing) > 0, "they are many");
+        standing.accepted(&everybodys(99));
+        assert_eq!(refuse(&mut standing), 0);
     }
 }

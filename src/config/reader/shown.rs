@@ -55,7 +55,7 @@ impl Shows {
         match (provider, name) {
             (Some((_, "url")), _) => Self::Host,
             (Some((_, "auth")), _) => Self::Words(&["none", "basic", "bearer"]),
-            (Some((_, "secret_file")), _) => Self::File,
+            (Some((_, "secret_file")), _) | (None, "dir") => Self::File,
             (Some((_, part)), _) if PUBLIC.contains(&part) || part.starts_with("receipts.") => Self::Whole,
             (Some(_), _) | (None, "username") => Self::Nothing,
             (None, "url" | "public_url") => Self::Address,
@@ -73,7 +73,7 @@ impl Shows {
             Self::File => Path::new(text).exists(),
             Self::Address | Self::Host => return address(text, self == Self::Address),
             Self::Whole if text.contains("://") => return address(text, false),
-            Self::Whole => !has_login(text) && !text.contains("whsec_"),
+            Self::Whole => !has_login(text) && !looks_secret(text),
         };
         is_shown.then(|| text.to_owned())
     }
@@ -101,7 +101,8 @@ pub(super) fn without(key: &str, value: &Value, said: String) -> String {
     let shows = Shows::of(key);
     let texts = items(value).or_else(|| Some(vec![text(value)?]));
     let hidden = texts.into_iter().flatten();
-    let hidden = hidden.filter(|text| shows.part_of(text).as_ref() != Some(text));
+    // What is shorter is in every sentence.
+    let hidden = hidden.filter(|text| text.len() > 3 && shows.part_of(text).as_ref() != Some(text));
     hidden.fold(said, |said, text| said.replace(&text, "[redacted]"))
 }
 
@@ -136,6 +137,33 @@ pub(super) fn literal(value: &Value, default: &Value) -> String {
 
 fn is_nested(value: &Value) -> bool {
     matches!(value.kind, ValueKind::Table(_) | ValueKind::Array(_))
+}
+
+/// Whether it has the shape of what people paste into the wrong place.
+fn looks_secret(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let begins = ["bearer ", "basic ", "authorization:"];
+    let holds = [
+        "whsec_",
+        "carillon_",
+        "-----begin",
+        "password=",
+        "passwd=",
+        "secret=",
+    ];
+    begins.iter().any(|part| text.trim_start().starts_with(part))
+        || holds.iter().any(|part| text.contains(part))
+}
+
+/// The name of a key that is not known, unless it has another shape than names have.
+pub(super) fn named(key: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let is_name = key.len() <= 120 && key.chars().all(is_part) && !looks_secret(key);
+    if is_name {
+        key.to_owned()
+    } else {
+        format!("[redacted: {} characters]", key.chars().count())
+    }
 }
 
 /// Whether it may be `user:password@host`.
@@ -212,6 +240,15 @@ mod tests {
 
     /// What other sections may say wrong.
     const SECTIONS: &[(&str, &str, &str)] = &[
+        ("smtp.port", "channels.email.smtp", "port = \"Bearer hunter2\""),
+        ("log.format", "log", "format = \"carillon_hunter2\""),
+        (
+            "webhook.ack",
+            "channels.webhook",
+            "ack = \"-----BEGIN PRIVATE KEY-----hunter2\"",
+        ),
+        ("[redacted: ", "http", "\"whsec_hunter2\" = 1"),
+        ("[redacted: ", "http", "\"me:hunter2@db\" = 1"),
         ("store.url", "store", "url = \"mysql://me:hunter2@db/x\""),
         ("store.url", "store", "url = \"mysql://me:a@hunter2@db/x\""),
         ("store.url", "store", "url = \"mysql://db/x?password=hunter2\""),

@@ -20,6 +20,49 @@ use crate::store::Claimed;
 /// A lane looks at the wall clock at least this often, since it may have been stepped.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Who may have more under way, as claims are taken.
+#[derive(Clone)]
+struct Admission<'a> {
+    lane: &'a Lane,
+    quick: Seats,
+    /// Of owners for whom the channel is slow.
+    slow: Seats,
+    permits: usize,
+    of_one: Option<usize>,
+    /// Whether something was due of somebody who may not.
+    is_anybody_left: bool,
+}
+
+impl<'a> Admission<'a> {
+    fn to(lane: &'a Lane) -> Self {
+        let (quick, slow) = lane.seats().parted(|owner| lane.channel.is_slow(owner));
+        Self {
+            lane,
+            quick,
+            slow,
+            permits: lane.channel.permits_now(),
+            of_one: lane.channel.permits_of_one(),
+            is_anybody_left: false,
+        }
+    }
+
+    fn admit(&mut self, owner: u64) -> bool {
+        let (under_way, most) = if self.lane.channel.is_slow(owner) {
+            (&mut self.slow, self.permits.div_ceil(2))
+        } else {
+            (&mut self.quick, self.permits)
+        };
+        let is_admitted = self
+            .of_one
+            .is_none_or(|own| under_way.of(owner) < own && under_way.admit(owner, most));
+        if is_admitted {
+            under_way.take(owner);
+        }
+        self.is_anybody_left |= !is_admitted;
+        is_admitted
+    }
+}
+
 impl Lane {
     /// What else is due of the same owners, where it may go out in the same messages.
     pub(super) fn company(&self, claims: &[Claimed]) -> Vec<Claimed> {
@@ -61,31 +104,15 @@ impl Lane {
 
     /// Up to `most` claims that are due and may be under way: those that waited for a place of their domain, then others.
     pub(super) fn in_turn(&self, most: usize) -> Vec<Claimed> {
-        let is_slow = |owner| self.channel.is_slow(owner);
-        let (mut quick, mut slow) = self.seats().parted(is_slow);
-        let (permits, of_one) = (self.channel.permits_now(), self.channel.permits_of_one());
-        let mut is_anybody_left = false;
-        let mut admits = |owner| {
-            let (under_way, most) = if is_slow(owner) {
-                (&mut slow, permits.div_ceil(2))
-            } else {
-                (&mut quick, permits)
-            };
-            let is_admitted =
-                of_one.is_none_or(|own| under_way.of(owner) < own && under_way.admit(owner, most));
-            if is_admitted {
-                under_way.take(owner);
-            }
-            is_anybody_left |= !is_admitted;
-            is_admitted
-        };
-        let mut claims = self.of_domains(most, &mut admits);
-        claims.extend(self.fresh(most - claims.len(), &mut admits));
-        self.waits_for_seat.store(is_anybody_left, Ordering::Relaxed);
+        let mut admission = Admission::to(self);
+        let mut claims = self.of_domains(most, &mut admission);
+        claims.extend(self.fresh(most - claims.len(), &mut admission));
+        self.waits_for_seat
+            .store(admission.is_anybody_left, Ordering::Relaxed);
         claims
     }
 
-    fn of_domains(&self, most: usize, admits: &mut dyn FnMut(u64) -> bool) -> Vec<Claimed> {
+    fn of_domains(&self, most: usize, admission: &mut Admission<'_>) -> Vec<Claimed> {
         let rate = {
             let config = self.shared.config.borrow();
             let channel = config.channels.get(&self.kind);
@@ -93,11 +120,11 @@ impl Lane {
         };
         let mut domains = self.domains();
         domains.follow(rate, self.shared.clock.elapsed());
-        domains.take(most, admits)
+        domains.take(most, &mut |owner| admission.admit(owner))
     }
 
     /// Up to `most` claims that are due: those of owners who got much lately come after those of everybody else.
-    fn fresh(&self, most: usize, admits: &mut dyn FnMut(u64) -> bool) -> Vec<Claimed> {
+    fn fresh(&self, most: usize, admission: &mut Admission<'_>) -> Vec<Claimed> {
         if most == 0 {
             return Vec::new();
         }
@@ -111,15 +138,22 @@ impl Lane {
             .and_then(|it| it.limit);
         let mut limiter = self.limiter.lock().expect("no holder panics");
         limiter.follow(limit, now);
-        if !limiter.is_turn_of_held_back(now) {
-            let armed = &self.shared.armed;
-            let due = armed.take_due(self.kind, self.due_until(), most, admits);
-            let pass = limiter.pass(due);
-            if !pass.is_empty() {
-                return pass;
+        if limiter.is_turn_of_held_back(now) {
+            let held_back = limiter.held_back(most, now, &mut |owner| admission.admit(owner));
+            if !held_back.is_empty() {
+                return held_back;
             }
         }
-        limiter.held_back(most, now, admits)
+        let before = admission.clone();
+        let (armed, until) = (&self.shared.armed, self.due_until());
+        let due = armed.take_due(self.kind, until, most, &mut |owner| admission.admit(owner));
+        let pass = limiter.pass(due);
+        if !pass.is_empty() {
+            return pass;
+        }
+        // What is held back now is not under way.
+        *admission = before;
+        limiter.held_back(most, now, &mut |owner| admission.admit(owner))
     }
 
     /// For how many messages, up to `most`, the channel's throughput has room now.
@@ -150,9 +184,11 @@ impl Lane {
         let due_until = self.due_until();
         let until = |next: DateTime<Utc>| (next - due_until).to_std().unwrap_or_default();
         if self.waits_for_seat.load(Ordering::Relaxed) {
-            // What is due goes on once a message is no longer under way; another owner's may be due before.
-            let next = self.shared.armed.next_due_after(self.kind, due_until);
-            return next.map_or(LOOK, until).min(LOOK);
+            // What is due goes on once a message is no longer under way; another owner's may be due before, or have a
+            // place of its domain.
+            let next = self.shared.armed.next_due_after(self.kind, due_until).map(until);
+            let place = self.domains().next_place(self.shared.clock.elapsed());
+            return [next, place].into_iter().flatten().fold(LOOK, Duration::min);
         }
         let until_due = self.shared.armed.next_due(self.kind).map(until);
         let now = self.shared.clock.elapsed();
