@@ -126,12 +126,16 @@ async fn pool(port: u16, connections: usize, letter: Letter, time: Duration) -> 
         timeouts: Timeouts::default(),
     };
     let relay = Arc::new(Relay::new(config, Arc::new(SystemClock)).expect("no TLS is asked for"));
-    let letter = Arc::new(letter);
     submit(&relay, &letter).await;
     let began = SystemClock.elapsed();
     let mut lanes = JoinSet::new();
-    for _ in 0..connections {
-        let (relay, letter) = (Arc::clone(&relay), Arc::clone(&letter));
+    for owner in 0..connections as u64 {
+        // No owner gets all connections.
+        let letter = Letter {
+            owner,
+            ..letter.clone()
+        };
+        let relay = Arc::clone(&relay);
         lanes.spawn(async move {
             let mut count = 0;
             while SystemClock.elapsed() < began + time {
