@@ -129,7 +129,15 @@ impl Armed {
             }
         }
         let due = rounds.len();
-        let in_turn = rounds.into_values().filter(|claimed| admits(claimed.owner));
+        let mut refused = HashSet::new();
+        let in_turn = rounds.into_values().filter(|claimed| {
+            // Whoever may not have one more is not asked about the next.
+            let is_admitted = !refused.contains(&claimed.owner) && admits(claimed.owner);
+            is_admitted || {
+                refused.insert(claimed.owner);
+                false
+            }
+        });
         let taken: Vec<Claimed> = in_turn.take(most).collect();
         for claimed in &taken {
             timers.remove(&(claimed.due_at, claimed.id));

@@ -312,7 +312,9 @@ impl Shared {
     }
 
     fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().expect("no holder panics")
+        let mut standing = self.standing.lock().expect("no holder panics");
+        standing.look(self.clock.elapsed());
+        standing
     }
 
     fn breaker(&self) -> MutexGuard<'_, Breaker> {

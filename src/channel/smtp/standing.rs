@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
+use std::time::Duration;
 
 use lettre::Address;
 
@@ -15,6 +16,9 @@ const OWNERS: usize = 5;
 
 /// Domains where they live, unless there are no more: that a relay does not serve one says nothing of the others.
 const DOMAINS: usize = 3;
+
+/// How long it is remembered for whom the relay was asked.
+const KNOWN: Duration = Duration::from_hours(24);
 
 /// Owners that are not believed, at the most.
 const UNBELIEVED: usize = 1_000;
@@ -38,8 +42,10 @@ pub(super) struct Standing {
     refused: Parties,
     /// Recipients in a row at whom our sender was refused.
     unwelcome: HashSet<Address>,
-    /// For whom the relay was ever asked.
+    /// For whom the relay was asked lately.
     known: Parties,
+    /// Since when.
+    known_since: Duration,
     /// Whether what was refused was taken to be about us.
     is_us: bool,
     /// Owners of what was refused when it was taken to be about us and was not: they are not believed again.
@@ -69,6 +75,15 @@ fn insert_up_to<T: Clone + Eq + Hash>(most: usize, set: &mut HashSet<T>, value: 
 }
 
 impl Standing {
+    /// Forgets whom it knew long ago: they may have nothing to send any more. The time is that of the boot-time clock.
+    pub(super) fn look(&mut self, now: Duration) {
+        if now.saturating_sub(self.known_since) >= KNOWN {
+            self.known = Parties::default();
+            self.unbelieved.clear();
+            self.known_since = now;
+        }
+    }
+
     /// The relay took this message.
     pub(super) fn accepted(&mut self, letter: &Letter) {
         self.known.note(letter);
@@ -209,5 +224,17 @@ mod tests {
         assert!(refuse(&mut standing) > 0, "they are many");
         standing.accepted(&everybodys(99));
         assert_eq!(refuse(&mut standing), 0);
+    }
+
+    #[test]
+    fn who_has_nothing_to_send_any_more_is_not_waited_for() {
+        let mut standing = Standing::default();
+        standing.accepted(&letter(0, 2, "gone.example"));
+        standing.look(KNOWN);
+        let refused = (1..=RECIPIENTS).filter(|number| {
+            let letter = letter(*number, 1, "company.example");
+            standing.refused(&letter, About::Policy)
+        });
+        assert_eq!(refused.count(), 1);
     }
 }
