@@ -56,7 +56,7 @@ What is read:
 Hours, minutes and seconds pass as they do; days, weeks, months and years keep the local time of day.
 
 JSON: `at`, the instant as RFC 3339 in UTC, and `candidates`, all instants that the phrase can mean, if there are several:
-`at` is then the earliest. A local time that the clock shows twice has two; one that it skips is refused.
+`at` is then the earliest that lies ahead. A local time that the clock shows twice has two; one that it skips is refused.
 
 Exit codes: 0 if the text is understood, 2 if it is not (standard error says which word, and what to write instead).";
 

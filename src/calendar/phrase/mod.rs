@@ -44,7 +44,7 @@ pub const LONGEST: usize = 200;
 /// What a phrase means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meaning {
-    /// The instant; of several, the earliest.
+    /// The instant; of several, the earliest that lies ahead, if one does.
     pub at: DateTime<Utc>,
     /// All instants that it can mean, in order of time, if there are several; else empty.
     pub candidates: Vec<DateTime<Utc>>,

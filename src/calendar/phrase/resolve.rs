@@ -122,7 +122,12 @@ impl Phrase {
             instants.retain(|instant| *instant > now);
         }
         instants.retain(|instant| (1..=LAST_YEAR).contains(&instant.year()));
-        Ok(Meaning::of(instants))
+        let ahead = instants.iter().copied().filter(|instant| *instant > now).min();
+        let meaning = Meaning::of(instants);
+        Ok(meaning.map(|meaning| Meaning {
+            at: ahead.unwrap_or(meaning.at),
+            ..meaning
+        }))
     }
 
     /// The times of day that can be meant.
