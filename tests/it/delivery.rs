@@ -594,6 +594,8 @@ pub struct Scripted {
     is_held: std::sync::atomic::AtomicBool,
     let_go: tokio::sync::Notify,
     permits_now: std::sync::atomic::AtomicUsize,
+    /// How often it was asked how many may be under way.
+    looks: std::sync::atomic::AtomicUsize,
 }
 
 impl Scripted {
@@ -604,6 +606,7 @@ impl Scripted {
             is_held: false.into(),
             let_go: tokio::sync::Notify::new(),
             permits_now: 4.into(),
+            looks: 0.into(),
         })
     }
 
@@ -644,6 +647,7 @@ impl Channel for Scripted {
     }
 
     fn permits_now(&self) -> usize {
+        self.looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         self.permits_now.load(std::sync::atomic::Ordering::SeqCst)
     }
 }
@@ -916,6 +920,42 @@ async fn while_the_other_side_is_slow_few_are_under_way() {
     assert_eq!(scene.outcomes().await, [sent("01 08:01"), sent("01 08:01")]);
     let others = scene.hand.history("bert").await;
     assert_eq!(others.iter().map(brief).collect::<Vec<_>>(), [sent("01 08:01")]);
+}
+
+#[tokio::test]
+async fn a_lane_whose_owners_have_all_they_may_sleeps_until_a_message_ends() {
+    let channel = Scripted::held(refused(Blame::Message));
+    channel.permits_now.store(1, std::sync::atomic::Ordering::SeqCst);
+    let scene = Scene::through(Some(channel.clone())).await;
+    for key in ["e", "f"] {
+        let text = event(key, "DTSTART:20261201T080100Z\nDURATION:PT1H");
+        scene.hand.change(key, "anna", text).await;
+    }
+    scene.clock.advance(Duration::from_mins(1));
+    let stop = CancellationToken::new();
+    let lane = scene.hand.node.lanes[0].clone();
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { lane.run(stop).await }
+    });
+    let until = async |count: usize| {
+        while channel.ids.lock().unwrap().len() < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    until(1).await;
+    let looks = || channel.looks.load(std::sync::atomic::Ordering::SeqCst);
+    let before = looks();
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(looks() - before < 10, "it looked {} times", looks() - before);
+
+    channel.let_go.notify_one();
+
+    until(2).await;
+    stop.cancel();
+    running.await.unwrap();
 }
 
 #[tokio::test]

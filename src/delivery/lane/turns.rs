@@ -151,8 +151,11 @@ impl Lane {
         if !pass.is_empty() {
             return pass;
         }
-        // What is held back now is not under way.
-        *admission = before;
+        // What is held back now is not under way; who was refused waits all the same.
+        *admission = Admission {
+            is_anybody_left: admission.is_anybody_left,
+            ..before
+        };
         limiter.held_back(most, now, &mut |owner| admission.admit(owner))
     }
 

@@ -48,7 +48,7 @@ const KINDS: [Kind; 9] = [
         operation: "createAlarm",
         title: "Schedule an alarm",
         description: "Schedules an alarm: when it is due, `target` is called (a webhook), or its owner is told by `channel` (email, \
-            sms, webhook). Say when with exactly one of `at`, `delay`, `when` and `cron`. Asked for again with the same \
+            sms, webhook), which takes a `label` or a `wake_message`. Say when with exactly one of `at`, `delay`, `when` and `cron`. Asked for again with the same \
             `idempotency_key`, it is the same alarm. Answers the alarm; its `id` names it in the other tools.",
         id: "",
         effect: Effect::Adds,
