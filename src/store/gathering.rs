@@ -4,7 +4,8 @@
 //! What leaves together is marked with the id of its lead, the lead with its own. An attempt that failed, was lost or whose
 //! answer was lost finds its lead by that, and so goes out under the same id again. It takes nobody in that was not part of
 //! it before: whoever has that message already may drop it as one they know. Where the lead was deleted or moved meanwhile,
-//! the others go out under its id all the same.
+//! the others go out under its id all the same, if they are all together: two messages of one id would be one to whoever
+//! drops the second.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -49,20 +50,64 @@ struct Led {
     count: usize,
 }
 
+/// What is known of a trigger whose message others of a batch were part of before.
+#[derive(Debug, Clone, Copy)]
+pub struct Lead {
+    pub id: TriggerId,
+    /// Whether it is no more, and was not handed over for certain.
+    pub is_lost: bool,
+    /// Whether some who were part of its message are not in the batch.
+    pub is_parted: bool,
+}
+
 /// What a batch gathers.
 #[derive(Debug, Default)]
 pub struct Gathering {
     led: HashMap<GatherKey, Led>,
     /// Leads that are no more, and were not handed over for certain.
     gone: HashSet<TriggerId>,
+    /// Leads whose id no message of this batch may bear but their own.
+    parted: HashSet<TriggerId>,
+    /// Who goes out under the id of which lead that is gone.
+    heirs: HashMap<TriggerId, TriggerId>,
     /// The marks that change, of triggers that leave.
     pub marks: BTreeMap<TriggerId, Option<TriggerId>>,
 }
 
 impl Gathering {
-    /// Notes leads that are no more, and were not handed over for certain.
-    pub fn lost(&mut self, leads: impl IntoIterator<Item = TriggerId>) {
-        self.gone.extend(leads);
+    /// A batch whose triggers were part of the messages of these before.
+    pub fn under(leads: &[Lead]) -> Self {
+        let mut gathering = Self::default();
+        let parted = leads.iter().filter(|lead| lead.is_parted);
+        gathering.parted.extend(parted.map(|lead| lead.id));
+        for lead in leads.iter().filter(|lead| lead.is_lost) {
+            gathering.lose(lead.id);
+        }
+        gathering
+    }
+
+    /// Notes a lead that is no more, and was not handed over for certain.
+    pub fn lose(&mut self, lead: TriggerId) {
+        if !self.parted.contains(&lead) {
+            self.gone.insert(lead);
+        }
+    }
+
+    /// Notes a trigger that does not leave now. Those who leave without it do so under the id of one of their own: it may be
+    /// that its message comes to bear the lost lead's.
+    pub fn stay(&mut self, trigger: &Trigger) {
+        let Some(lost) = trigger.digest else { return };
+        self.parted.insert(lost);
+        self.gone.remove(&lost);
+        let Some(heir) = self.heirs.remove(&lost) else {
+            return;
+        };
+        for mark in self.marks.values_mut().filter(|mark| **mark == Some(lost)) {
+            *mark = Some(heir);
+        }
+        for led in self.led.values_mut().filter(|led| led.message == lost) {
+            led.message = heir;
+        }
     }
 
     /// Lets a trigger join the message that it may go out with, if there is one.
@@ -85,6 +130,7 @@ impl Gathering {
     /// Notes that a trigger leaves with a message of its own; whether others may join it.
     pub fn leave(&mut self, trigger: &Trigger, may_lead: bool) {
         let inherited = trigger.digest.filter(|lead| self.gone.remove(lead));
+        self.heirs.extend(inherited.map(|lost| (lost, trigger.id)));
         if trigger.digest.is_some() {
             self.marks.insert(trigger.id, inherited);
         }
@@ -212,7 +258,7 @@ mod tests {
             ..trigger(number)
         };
         let mut gathering = Gathering::default();
-        gathering.lost([lost]);
+        gathering.lose(lost);
         gathering.leave(&orphan(1), true);
         assert!(gathering.join(&orphan(2)));
         assert!(!gathering.join(&trigger(3)), "it was not part of it");
@@ -227,12 +273,47 @@ mod tests {
             ..trigger(number)
         };
         let mut gathering = Gathering::default();
-        gathering.lost([lost]);
+        gathering.lose(lost);
         gathering.leave(&orphan(1), false);
         gathering.leave(&orphan(2), false);
         assert_eq!(
             gathering.marks.into_values().collect::<Vec<_>>(),
             [Some(lost), None]
         );
+    }
+
+    #[test]
+    fn whose_companions_are_elsewhere_or_stay_go_out_under_an_id_of_their_own() {
+        let lost = TriggerId([9; 16]);
+        let orphan = |number| Trigger {
+            digest: Some(lost),
+            ..trigger(number)
+        };
+        let lead = |is_lost| Lead {
+            id: lost,
+            is_lost,
+            is_parted: true,
+        };
+        let mut elsewhere = Gathering::under(&[lead(true)]);
+        elsewhere.leave(&orphan(1), true);
+        let mut over_now = Gathering::under(&[lead(false)]);
+        over_now.lose(lost);
+        over_now.leave(&orphan(1), true);
+        let mut stays_first = Gathering::default();
+        stays_first.lose(lost);
+        stays_first.stay(&orphan(3));
+        stays_first.leave(&orphan(1), true);
+        let mut stays_last = Gathering::default();
+        stays_last.lose(lost);
+        stays_last.leave(&orphan(1), true);
+        stays_last.stay(&orphan(3));
+
+        for mut gathering in [elsewhere, over_now, stays_first, stays_last] {
+            assert!(gathering.join(&orphan(2)));
+            assert_eq!(
+                gathering.marks.into_values().collect::<Vec<_>>(),
+                [Some(TriggerId([1; 16])); 2]
+            );
+        }
     }
 }

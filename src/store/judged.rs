@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +25,7 @@ use crate::store::Succession;
 use crate::store::Verdict;
 use crate::store::ending::Ending;
 use crate::store::gathering::Gathering;
+use crate::store::gathering::Lead;
 use crate::store::group;
 use crate::store::group::ByGroup;
 use crate::store::group::GroupKey;
@@ -137,11 +137,26 @@ pub fn to_others(owed: &[Owed]) -> Vec<TriggerId> {
     to_others.map(|trigger| trigger.id).collect()
 }
 
-/// Those whose messages some were part of before that are not there themselves.
-pub fn missing_leads(owed: &[Owed]) -> Vec<TriggerId> {
-    let present: HashSet<TriggerId> = owed.iter().map(|(trigger, _)| trigger.id).collect();
-    let leads: BTreeSet<TriggerId> = owed.iter().filter_map(|(trigger, _)| trigger.joined()).collect();
-    leads.into_iter().filter(|lead| !present.contains(lead)).collect()
+/// Those whose messages others of them were part of before.
+pub fn leads(owed: &[Owed]) -> BTreeSet<TriggerId> {
+    owed.iter().filter_map(|(trigger, _)| trigger.joined()).collect()
+}
+
+/// Those that were part of a message of several before.
+pub fn gathered(owed: &[Owed]) -> Vec<TriggerId> {
+    let triggers = owed.iter().map(|(trigger, _)| trigger);
+    let gathered = triggers.filter(|trigger| trigger.digest.is_some());
+    gathered.map(|trigger| trigger.id).collect()
+}
+
+/// What is known of a lead.
+pub fn lead<R: Values>(row: &R) -> Result<Lead, StoreError> {
+    let columns = Columns::new("alarm_trigger", "id", row);
+    Ok(Lead {
+        id: columns.id()?,
+        is_lost: columns.value("is_lost")?,
+        is_parted: columns.value("is_parted")?,
+    })
 }
 
 /// The stand-alone alarms of these triggers.
@@ -213,10 +228,11 @@ enum Course {
 }
 
 impl Judged {
-    /// Nothing yet; so many messages may leave.
-    pub fn with_room(room: usize) -> Self {
+    /// Nothing yet; so many messages may leave, of which some may bear the ids of these.
+    pub fn with_room(room: usize, leads: &[Lead]) -> Self {
         Self {
             room,
+            gathering: Gathering::under(leads),
             ..Self::default()
         }
     }
@@ -236,7 +252,7 @@ impl Judged {
         }
         let is_first = self.granted.is_empty() && self.concluded.is_empty() && self.deferred.is_empty();
         if judge.is_spent() && !is_first {
-            self.left.push(claim(&candidate.trigger));
+            self.leave_be(&candidate.trigger);
             return;
         }
         // Another place of the same series may have been served in this very batch.
@@ -252,6 +268,7 @@ impl Judged {
                 Course::Leaves => {}
                 Course::Over => verdict = Verdict::Conclude(Outcome::Suppressed, Reason::RateLimit),
                 Course::Waits(due_at) => {
+                    self.gathering.stay(&candidate.trigger);
                     self.deferred.push(Claimed {
                         due_at,
                         ..claim(&candidate.trigger)
@@ -259,7 +276,7 @@ impl Judged {
                     return;
                 }
                 Course::Stays => {
-                    self.left.push(claim(&candidate.trigger));
+                    self.leave_be(&candidate.trigger);
                     return;
                 }
             }
@@ -277,10 +294,15 @@ impl Judged {
                 self.granted.push(candidate);
             }
             Verdict::Conclude(outcome, reason) => {
-                self.gathering.lost([candidate.trigger.id]);
+                self.gathering.lose(candidate.trigger.id);
                 self.concluded.push((candidate.trigger, outcome, reason));
             }
         }
+    }
+
+    fn leave_be(&mut self, trigger: &Trigger) {
+        self.gathering.stay(trigger);
+        self.left.push(claim(trigger));
     }
 
     /// It joins a message that leaves, leaves with one of its own, waits, or is over a limit.

@@ -14,6 +14,7 @@ use crate::store::Claimed;
 use crate::store::FireCheck;
 use crate::store::Judge;
 use crate::store::StoreError;
+use crate::store::gathering::Lead;
 use crate::store::group::GroupKey;
 use crate::store::judged;
 use crate::store::judged::Attempt;
@@ -35,7 +36,6 @@ use crate::store::postgres::ledger;
 use crate::store::postgres::limits;
 use crate::store::postgres::owners;
 use crate::store::postgres::sessions;
-use crate::store::row;
 use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::store::row::millis;
@@ -74,8 +74,7 @@ pub async fn fire_check(
     judged::in_turn(&mut mine);
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
     let mut allowances = limits::allowances(conn, &triggers(&mine), &limits, attempt.now).await?;
-    let mut judged = Judged::with_room(judge.room());
-    judged.gathering.lost(lost_leads(conn, &mine).await?);
+    let mut judged = Judged::with_room(judge.room(), &leads(conn, &mine).await?);
     for (trigger, alarm) in mine {
         match surroundings.of(trigger, alarm) {
             Ok(candidate) => judged.take(candidate, judge, &mut allowances, attempt),
@@ -93,25 +92,27 @@ pub async fn fire_check(
     Ok(judged.told(claimed))
 }
 
-/// Those whose messages some were part of before that are no more, and were not handed over for certain.
-async fn lost_leads(conn: &mut PgConnection, owed: &[Owed]) -> Result<Vec<TriggerId>, StoreError> {
-    let missing = judged::missing_leads(owed);
-    if missing.is_empty() {
-        return Ok(missing);
+/// What is known of those whose messages others were part of before.
+async fn leads(conn: &mut PgConnection, owed: &[Owed]) -> Result<Vec<Lead>, StoreError> {
+    let leads = judged::leads(owed);
+    if leads.is_empty() {
+        return Ok(Vec::new());
     }
     let rows = sqlx::query(
-        "-- fire_check: lost leads
-         SELECT j.id FROM unnest($1::bytea[]) AS j (id)
-         WHERE NOT EXISTS (SELECT FROM alarm_trigger AS t WHERE t.id = j.id)
-           AND NOT EXISTS (SELECT FROM delivery AS d WHERE d.id = j.id AND d.rank >= $2)",
+        "-- fire_check: leads
+         SELECT lead.id,
+             NOT EXISTS (SELECT FROM alarm_trigger AS t WHERE t.id = lead.id)
+                 AND NOT EXISTS (SELECT FROM delivery AS d WHERE d.id = lead.id AND d.rank >= $3) AS is_lost,
+             EXISTS (SELECT FROM alarm_trigger AS other
+                 WHERE other.digest = lead.id AND other.id <> ALL($2)) AS is_parted
+         FROM unnest($1::bytea[]) AS lead (id)",
     )
-    .bind(ids(&missing))
+    .bind(ids(&leads))
+    .bind(ids(&judged::gathered(owed)))
     .bind(i32::from(Outcome::Awaiting.rank()))
     .fetch_all(conn)
     .await?;
-    rows.iter()
-        .map(|row| Columns::new("lead", "id", row).id())
-        .collect()
+    rows.iter().map(judged::lead).collect()
 }
 
 /// Holds off changes of the events whose next firing is about to be planned. The last firing of an alarm needs no lock:
@@ -251,7 +252,7 @@ async fn await_settles(
     .fetch_all(conn)
     .await?;
     rows.iter()
-        .map(|row| row::Columns::new("alarm_trigger", "id", row).id())
+        .map(|row| Columns::new("alarm_trigger", "id", row).id())
         .collect()
 }
 

@@ -17,6 +17,7 @@ use crate::store::Claimed;
 use crate::store::FireCheck;
 use crate::store::Judge;
 use crate::store::StoreError;
+use crate::store::gathering::Lead;
 use crate::store::group::GroupKey;
 use crate::store::judged;
 use crate::store::judged::Attempt;
@@ -26,7 +27,6 @@ use crate::store::judged::Surroundings;
 use crate::store::judged::group_of;
 use crate::store::judged::triggers;
 use crate::store::row;
-use crate::store::row::Columns;
 use crate::store::row::list;
 use crate::store::row::millis;
 use crate::store::sqlite::addressees;
@@ -92,8 +92,7 @@ async fn check(
     judged::in_turn(&mut mine);
     let surroundings = surroundings(conn, &mine, attempt.now).await?;
     let mut allowances = limits::allowances(conn, &triggers(&mine), &judge.limits(), attempt.now).await?;
-    let mut judged = Judged::with_room(judge.room());
-    judged.gathering.lost(lost_leads(conn, &mine).await?);
+    let mut judged = Judged::with_room(judge.room(), &leads(conn, &mine).await?);
     for (trigger, alarm) in mine {
         match surroundings.of(trigger, alarm) {
             Ok(candidate) => judged.take(candidate, judge, &mut allowances, attempt),
@@ -107,27 +106,28 @@ async fn check(
     Ok(judged.told(claimed))
 }
 
-/// Those whose messages some were part of before that are no more, and were not handed over for certain.
-async fn lost_leads(conn: &mut SqliteConnection, owed: &[Owed]) -> Result<Vec<TriggerId>, StoreError> {
-    let missing = judged::missing_leads(owed);
-    if missing.is_empty() {
-        return Ok(missing);
+/// What is known of those whose messages others were part of before.
+async fn leads(conn: &mut SqliteConnection, owed: &[Owed]) -> Result<Vec<Lead>, StoreError> {
+    let leads = judged::leads(owed);
+    if leads.is_empty() {
+        return Ok(Vec::new());
     }
+    let gathered = judged::gathered(owed);
     let rows = sqlx::query(
-        "-- fire_check: lost leads
-         SELECT unhex(j.value) AS id FROM json_each(?1) AS j
-         WHERE NOT EXISTS (SELECT 1 FROM alarm_trigger WHERE id = unhex(j.value))
-           AND NOT EXISTS (SELECT 1 FROM delivery WHERE id = unhex(j.value) AND rank >= ?2)",
+        "-- fire_check: leads
+         SELECT lead.id,
+             NOT EXISTS (SELECT 1 FROM alarm_trigger AS t WHERE t.id = lead.id)
+                 AND NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.id = lead.id AND d.rank >= ?3) AS is_lost,
+             EXISTS (SELECT 1 FROM alarm_trigger AS other
+                 WHERE other.digest = lead.id AND other.id NOT IN (SELECT unhex(value) FROM json_each(?2))) AS is_parted
+         FROM (SELECT unhex(value) AS id FROM json_each(?1)) AS lead",
     )
-    .bind(list(
-        &missing.iter().map(TriggerId::to_string).collect::<Vec<_>>(),
-    ))
+    .bind(list(&leads.iter().map(TriggerId::to_string).collect::<Vec<_>>()))
+    .bind(list(&gathered.iter().map(TriggerId::to_string).collect::<Vec<_>>()))
     .bind(i64::from(Outcome::Awaiting.rank()))
     .fetch_all(conn)
     .await?;
-    rows.iter()
-        .map(|row| Columns::new("lead", "id", row).id())
-        .collect()
+    rows.iter().map(judged::lead).collect()
 }
 
 /// Those of the claims that are still the session's: claimed, or sending under this very attempt, whose answer was lost.

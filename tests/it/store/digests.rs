@@ -46,6 +46,7 @@ contract! {
     a_retry_meets_under_the_same_lead_and_takes_nobody_in,
     what_a_crash_left_sending_goes_out_under_the_same_lead,
     the_others_go_on_where_their_lead_is_over,
+    no_two_batches_send_under_the_id_of_one_lead,
     what_was_tried_alone_goes_alone,
     what_is_over_the_limit_joins_the_message_that_takes_the_last_slot,
     what_comes_later_waits_for_one_slot_together,
@@ -266,6 +267,29 @@ async fn the_others_go_on_where_their_lead_is_over(base: &Base) {
         claims[1..].iter().map(|claim| (claim.id, lead)).collect()
     );
     assert_eq!(stage.triggers("b").await[0].digest, lead);
+}
+
+async fn no_two_batches_send_under_the_id_of_one_lead(base: &Base) {
+    let stage = Stage::on(base).await;
+    let claims = due(&stage, &["a", "b", "c", "d", "e"]).await;
+    stage.fire(&claims, 7, &gather()).await;
+    stage
+        .settle(done(claims[0], 7, Outcome::Expired, Reason::Late))
+        .await;
+    let again = retried(&stage, &claims[1..], 7).await;
+    stage.pass(5);
+
+    let first = stage.fire(&again[..2], 8, &send()).await;
+    settle(&stage, &again[..2], 8).await;
+    let second = stage.fire(&again[2..], 9, &send()).await;
+
+    // Nobody was told yet under the id of the lead, but who is told last.
+    assert_eq!(joined(&first), all_in_one(&again[..2]));
+    let lead = Some(claims[0].id);
+    assert_eq!(
+        joined(&second),
+        again[2..].iter().map(|claim| (claim.id, lead)).collect()
+    );
 }
 
 async fn what_was_tried_alone_goes_alone(base: &Base) {
