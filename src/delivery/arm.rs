@@ -4,8 +4,10 @@
 //! nothing but a fire-check that grants nothing.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::collections::HashSet;
+use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -19,39 +21,11 @@ use crate::store::Withdrawn;
 use crate::trigger::ChannelKind;
 use crate::trigger::TriggerId;
 
-type Timers = BTreeMap<(DateTime<Utc>, TriggerId), Claim>;
+/// What orders timers.
+type Key = (DateTime<Utc>, TriggerId);
 
-/// When owners last had their turns, as long as something is due.
-#[derive(Debug, Default)]
-struct Turns {
-    count: u64,
-    last: HashMap<u64, u64>,
-}
-
-/// Timers among which owners are given their turns.
-const LOOKED_THROUGH: usize = 10_000;
-
-/// Timers that are passed on the way to them: a flood of one owner.
-const SEEN: usize = 50_000;
-
-/// What else is kept of a claim.
-#[derive(Debug, Clone, Copy)]
-struct Claim {
-    generation: i64,
-    owner: u64,
-}
-
-impl Claim {
-    const fn of(self, kind: ChannelKind, (due_at, id): (DateTime<Utc>, TriggerId)) -> Claimed {
-        Claimed {
-            id,
-            generation: self.generation,
-            due_at,
-            channel: kind,
-            owner: self.owner,
-        }
-    }
-}
+/// Owners with something due who are looked at for one batch; and owners whose turns are remembered.
+const LOOKED_AT: usize = 10_000;
 
 /// The timers of this node, for each channel.
 #[derive(Debug, Default)]
@@ -65,8 +39,26 @@ pub struct Armed {
 #[derive(Debug, Default)]
 struct Lane {
     timers: Mutex<Timers>,
-    turns: Mutex<Turns>,
     changed: Notify,
+}
+
+/// The timers of a channel. However many one owner has, they are passed over at once on the way to another's.
+#[derive(Debug, Default)]
+struct Timers {
+    /// All of them, with their owners.
+    all: BTreeMap<Key, u64>,
+    /// Those of each owner, with the generations of their claims.
+    of: HashMap<u64, BTreeMap<Key, i64>>,
+    /// The first of each owner.
+    first: BTreeSet<(Key, u64)>,
+    turns: Turns,
+}
+
+/// When owners last had their turns, as long as something is due.
+#[derive(Debug, Default)]
+struct Turns {
+    count: u64,
+    last: HashMap<u64, u64>,
 }
 
 impl Armed {
@@ -78,13 +70,11 @@ impl Armed {
                 continue;
             }
             let lane = self.lane(kind);
-            lane.timers().extend(of_channel.map(|it| {
-                let claim = Claim {
-                    generation: it.generation,
-                    owner: it.owner,
-                };
-                ((it.due_at, it.id), claim)
-            }));
+            let mut timers = lane.timers();
+            for claim in of_channel {
+                timers.insert(claim);
+            }
+            drop(timers);
             lane.changed.notify_one();
         }
     }
@@ -92,7 +82,7 @@ impl Armed {
     /// Takes the timers of withdrawn triggers away.
     pub fn disarm(&self, withdrawn: &[Withdrawn]) {
         for gone in withdrawn {
-            self.lane(gone.channel).timers().remove(&(gone.due_at, gone.id));
+            self.lane(gone.channel).timers().remove((gone.due_at, gone.id));
         }
     }
 
@@ -106,47 +96,27 @@ impl Armed {
         most: usize,
         admits: &mut dyn FnMut(u64) -> bool,
     ) -> Vec<Claimed> {
-        let lane = self.lane(kind);
-        let mut timers = lane.timers();
-        let mut turns = lane.turns.lock().expect("no holder panics");
-        let mut rounds: BTreeMap<(usize, u64, usize), Claimed> = BTreeMap::new();
-        let mut of_owner: HashMap<u64, usize> = HashMap::new();
-        let due = timers.iter().take_while(|((due_at, _), _)| *due_at <= until);
-        let mut is_all = true;
-        for (place, (key, claim)) in due.take(SEEN).enumerate() {
-            let round = of_owner.entry(claim.owner).or_default();
-            // More of one owner are not taken, and hide nobody else's.
-            if *round == most {
-                is_all = false;
-                continue;
-            }
-            let claimed = claim.of(kind, *key);
-            let last = turns.last.get(&claim.owner).copied().unwrap_or_default();
-            rounds.insert((*round, last, place), claimed);
-            *round += 1;
-            if rounds.len() == LOOKED_THROUGH {
-                break;
-            }
-        }
-        let due = rounds.len();
-        let mut refused = HashSet::new();
-        let in_turn = rounds.into_values().filter(|claimed| {
-            // Whoever may not have one more is not asked about the next.
-            let is_admitted = !refused.contains(&claimed.owner) && admits(claimed.owner);
-            is_admitted || {
-                refused.insert(claimed.owner);
-                false
-            }
-        });
-        let taken: Vec<Claimed> = in_turn.take(most).collect();
-        for claimed in &taken {
-            timers.remove(&(claimed.due_at, claimed.id));
-        }
-        turns.note(&taken, is_all && taken.len() == due);
+        let mut timers = self.lane(kind).timers();
+        let due = timers
+            .first
+            .iter()
+            .take_while(|((due_at, _), _)| *due_at <= until);
+        let due = due.take(LOOKED_AT).enumerate();
+        let mut in_turn: Vec<(u64, usize, u64)> = due
+            .map(|(place, (_, owner))| (timers.turns.of(*owner), place, *owner))
+            .collect();
+        in_turn.sort_unstable();
+        let owners = in_turn.into_iter().map(|(_, _, owner)| owner);
+        let taken = timers.take((kind, until), owners, most, admits);
+        let is_any_left = timers
+            .first
+            .first()
+            .is_some_and(|((due_at, _), _)| *due_at <= until);
+        timers.turns.note(&taken, is_any_left);
         taken
     }
 
-    /// Takes out up to `most` claims of these owners that are due by `until`, in order.
+    /// Takes out up to `most` claims of these owners that are due by `until`: of each the first, then of each the second.
     pub fn take_due_of(
         &self,
         kind: ChannelKind,
@@ -154,31 +124,24 @@ impl Armed {
         owners: &HashSet<u64>,
         most: usize,
     ) -> Vec<Claimed> {
-        let mut timers = self.lane(kind).timers();
-        let due = timers.iter().take_while(|((due_at, _), _)| *due_at <= until);
-        let taken: Vec<Claimed> = due
-            .take(LOOKED_THROUGH)
-            .filter(|(_, claim)| owners.contains(&claim.owner))
-            .map(|(key, claim)| claim.of(kind, *key))
-            .take(most)
-            .collect();
-        for claimed in &taken {
-            timers.remove(&(claimed.due_at, claimed.id));
-        }
-        taken
+        let owners = owners.iter().copied();
+        self.lane(kind)
+            .timers()
+            .take((kind, until), owners, most, &mut |_| true)
     }
 
     /// When the next timer of a channel is due.
     pub fn next_due(&self, kind: ChannelKind) -> Option<DateTime<Utc>> {
         let timers = self.lane(kind).timers();
-        timers.first_key_value().map(|((due_at, _), _)| *due_at)
+        timers.all.first_key_value().map(|((due_at, _), _)| *due_at)
     }
 
     /// When the next timer of a channel is due after `until`.
     pub fn next_due_after(&self, kind: ChannelKind, until: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let timers = self.lane(kind).timers();
-        let last = (until, TriggerId([u8::MAX; 16]));
-        let mut later = timers.range((Bound::Excluded(last), Bound::Unbounded));
+        let mut later = timers
+            .all
+            .range((Bound::Excluded(last_of(until)), Bound::Unbounded));
         later.next().map(|((due_at, _), _)| *due_at)
     }
 
@@ -191,7 +154,7 @@ impl Armed {
     pub fn len(&self) -> usize {
         ChannelKind::ALL
             .into_iter()
-            .map(|kind| self.lane(kind).timers().len())
+            .map(|kind| self.lane(kind).timers().all.len())
             .sum()
     }
 
@@ -210,10 +173,84 @@ impl Armed {
     }
 }
 
+impl Timers {
+    fn insert(&mut self, claim: &Claimed) {
+        let key = (claim.due_at, claim.id);
+        self.all.insert(key, claim.owner);
+        self.change(claim.owner, |own| own.insert(key, claim.generation));
+    }
+
+    fn remove(&mut self, key: Key) {
+        if let Some(owner) = self.all.remove(&key) {
+            self.change(owner, |own| own.remove(&key));
+        }
+    }
+
+    /// Changes the timers of an owner.
+    fn change(&mut self, owner: u64, change: impl FnOnce(&mut BTreeMap<Key, i64>) -> Option<i64>) {
+        let own = self.of.entry(owner).or_default();
+        let before = own.first_key_value().map(|(key, _)| *key);
+        change(own);
+        let after = own.first_key_value().map(|(key, _)| *key);
+        if after.is_none() {
+            self.of.remove(&owner);
+        }
+        if before != after {
+            self.first.extend(after.map(|key| (key, owner)));
+            if let Some(key) = before {
+                self.first.remove(&(key, owner));
+            }
+        }
+    }
+
+    /// Takes out up to `most` that are due by `until`, of these owners by turns.
+    fn take(
+        &mut self,
+        (kind, until): (ChannelKind, DateTime<Utc>),
+        owners: impl Iterator<Item = u64>,
+        most: usize,
+        admits: &mut dyn FnMut(u64) -> bool,
+    ) -> Vec<Claimed> {
+        let due = owners.filter_map(|owner| Some((owner, self.of.get(&owner)?.range(..=last_of(until)))));
+        let mut in_turn: VecDeque<_> = due.collect();
+        let mut taken = Vec::new();
+        while taken.len() < most
+            && let Some((owner, mut due)) = in_turn.pop_front()
+        {
+            // Whoever may not have one more is not asked about the next.
+            let Some(((due_at, id), generation)) = due.next().filter(|_| admits(owner)) else {
+                continue;
+            };
+            taken.push(Claimed {
+                id: *id,
+                generation: *generation,
+                due_at: *due_at,
+                channel: kind,
+                owner,
+            });
+            in_turn.push_back((owner, due));
+        }
+        for claimed in &taken {
+            self.remove((claimed.due_at, claimed.id));
+        }
+        taken
+    }
+}
+
+/// The last that may be due at an instant.
+const fn last_of(instant: DateTime<Utc>) -> Key {
+    (instant, TriggerId([u8::MAX; 16]))
+}
+
 impl Turns {
-    /// Notes who had a turn; where all had theirs, nobody is before anybody.
-    fn note(&mut self, taken: &[Claimed], is_all: bool) {
-        if is_all || self.last.len() > LOOKED_THROUGH {
+    /// When an owner had their last turn; 0 where that is long ago.
+    fn of(&self, owner: u64) -> u64 {
+        self.last.get(&owner).copied().unwrap_or_default()
+    }
+
+    /// Notes who had a turn; where nothing is left that is due, nobody is before anybody.
+    fn note(&mut self, taken: &[Claimed], is_any_left: bool) {
+        if !is_any_left || self.last.len() > LOOKED_AT {
             self.last.clear();
             return;
         }
@@ -313,5 +350,31 @@ mod tests {
             session: None,
         }]);
         assert!(armed.is_empty());
+    }
+
+    #[test]
+    fn nobody_is_hidden_by_what_an_owner_has_due_who_may_not_have_more() {
+        let armed = Armed::default();
+        let flood: Vec<Claimed> = (0..60_000).map(|number| claim(number, 100)).collect();
+        let later = Claimed {
+            owner: 6,
+            ..claim(70_000, 200)
+        };
+        armed.arm(&flood);
+        armed.arm(&[later]);
+        let until = DateTime::UNIX_EPOCH + TimeDelta::milliseconds(300);
+        let mut asked = 0;
+
+        let taken = armed.take_due(ChannelKind::Email, until, 5, &mut |owner| {
+            asked += 1;
+            owner == 6
+        });
+
+        assert_eq!((taken, asked), (vec![later], 2));
+        let of_one = armed.take_due_of(ChannelKind::Email, until, &HashSet::from([5, 7]), 2);
+        assert_eq!(of_one, flood[..2]);
+        assert_eq!(armed.len(), 59_998);
+        assert_eq!(armed.next_due(ChannelKind::Email), Some(flood[2].due_at));
+        assert_eq!(armed.next_due_after(ChannelKind::Email, until), None);
     }
 }
