@@ -128,10 +128,13 @@ impl Settler {
         let (trigger, end) = (&finished.trigger, &finished.settlement.end);
         let failed = |what| self.log(trigger, what, said(trigger.wish.channel, end));
         match (settled, end) {
-            (Settled::Retrying(claim), _) => {
+            (Settled::Retrying(claim), end) => {
                 self.shared.armed.arm(&[claim]);
                 self.count_doubt(end, DoubtDecision::Retry);
-                failed("attempt failed; it will be repeated");
+                failed(match end {
+                    AttemptEnd::Retry { counts: false, .. } => "not handed over yet; it will be tried again",
+                    _ => "attempt failed; it will be repeated",
+                });
             }
             // Who said that it was handed over has counted it.
             (Settled::Known, _) => failed("attempt failed; it was handed over all the same"),
