@@ -1,18 +1,76 @@
 //! What a route answered, as the result of a tool.
 
+use std::collections::HashSet;
+use std::fmt;
+
 use rmcp::model::CallToolResult;
 use rmcp::model::ContentBlock;
+use serde::Deserialize;
+use serde::Deserializer;
+use serde::de::MapAccess;
+use serde::de::Visitor;
+use serde_json::Number;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::http::problem::Problem;
 
-/// A success: the answer as it is, and as a value where it can be one. A payload may hold what no value can, as numbers
-/// that are too large; it is in the text then.
+/// A success: the answer as it is, and as a value where that is the same. A payload may hold what no value can, as numbers
+/// of many digits or a name twice; it is in the text alone then.
 pub(super) fn success(body: &[u8]) -> CallToolResult {
     let text = String::from_utf8_lossy(body).into_owned();
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-    result.structured_content = serde_json::from_slice(body).ok();
+    let value = serde_json::from_slice(body).ok();
+    result.structured_content = value.filter(|_| serde_json::from_slice(body).is_ok_and(is_same_read));
     result
+}
+
+/// Whether reading it as a value changes nothing that it says.
+fn is_same_read(written: &RawValue) -> bool {
+    let text = written.get();
+    match text.as_bytes().first() {
+        Some(b'{') => serde_json::from_str(text).is_ok_and(|Members(members)| {
+            let mut names = HashSet::new();
+            let mut members = members.into_iter();
+            members.all(|(name, value)| names.insert(name) && is_same_read(value))
+        }),
+        Some(b'[') => {
+            let items = serde_json::from_str::<Vec<&RawValue>>(text);
+            items.is_ok_and(|items| items.into_iter().all(is_same_read))
+        }
+        Some(b'-' | b'0'..=b'9') => {
+            let number = serde_json::from_str::<Number>(text);
+            number.is_ok_and(|number| number.to_string() == text)
+        }
+        _ => true,
+    }
+}
+
+/// The members of an object, all of them.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(Members(members))
+    }
 }
 
 /// A problem that a route answered.
@@ -76,13 +134,23 @@ mod tests {
     }
 
     #[test]
-    fn what_no_value_can_hold_is_in_the_text_alone() {
-        let result = success(br#"{"payload": 1e400}"#);
-        assert_eq!(result.structured_content, None);
-        assert_eq!(result.content, [ContentBlock::text(r#"{"payload": 1e400}"#)]);
+    fn what_a_value_would_say_otherwise_is_in_the_text_alone() {
+        for payload in [
+            "1e400",
+            "12345678901234567890123",
+            "0.1000000000000000055",
+            r#"{"a": 1, "\u0061": 2}"#,
+            r#"[{"n": [1e2]}]"#,
+        ] {
+            let body = format!(r#"{{"payload": {payload}}}"#);
+            let result = success(body.as_bytes());
+            assert_eq!(result.structured_content, None, "{payload}");
+            assert_eq!(result.content, [ContentBlock::text(body)]);
+        }
+        let body = r#"{"n": 1, "m": [-0.5, 18446744073709551615, {"n": null, "s": "1e2"}]}"#;
         assert_eq!(
-            success(br#"{"n": 1}"#).structured_content,
-            Some(json!({ "n": 1 }))
+            success(body.as_bytes()).structured_content,
+            Some(json!({ "n": 1, "m": [-0.5, u64::MAX, { "n": null, "s": "1e2" }] }))
         );
     }
 }
