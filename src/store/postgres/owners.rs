@@ -6,7 +6,10 @@ use std::collections::BTreeSet;
 use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
+use sqlx::Postgres;
 use sqlx::Row;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
 
 use crate::store::DeadAddress;
 use crate::store::Owner;
@@ -25,8 +28,7 @@ use crate::trigger::OwnerId;
 pub async fn put(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> Result<Replaced, StoreError> {
     lock(conn, [&owner.id]).await?;
     let before = read(conn, &owner.id).await?;
-    let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
-    let row = sqlx::query(
+    let query = sqlx::query(
         "-- put_owner
          INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at,
              webhook_url)
@@ -40,20 +42,8 @@ pub async fn put(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> 
              plan_asked = owner.plan_asked + ((owner.time_zone, owner.email, owner.addresses, owner.preferences)
                  IS DISTINCT FROM (excluded.time_zone, excluded.email, excluded.addresses, excluded.preferences))::int
          RETURNING plan_asked, plan_done < plan_asked AS to_plan",
-    )
-    .bind(&owner.id.0)
-    .bind(&owner.email)
-    .bind(list(&owner.addresses))
-    .bind(&owner.phone)
-    .bind(&owner.time_zone)
-    .bind(&owner.locale)
-    .bind(owner.enabled)
-    .bind(list(&muted))
-    .bind(json(&owner.preferences))
-    .bind(now)
-    .bind(owner.webhook.as_ref().map(|webhook| &webhook.url))
-    .fetch_one(conn)
-    .await?;
+    );
+    let row = with_values(query, owner, now).fetch_one(conn).await?;
     let mark = PlanMark(row.try_get("plan_asked")?);
     let to_plan = row.try_get::<bool, _>("to_plan")?.then_some(mark);
     Ok(Replaced { before, to_plan })
@@ -61,28 +51,36 @@ pub async fn put(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> 
 
 /// Creates an owner, unless there is one of that id.
 pub async fn add(conn: &mut PgConnection, owner: &Owner, now: DateTime<Utc>) -> Result<bool, StoreError> {
-    let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
-    let done = sqlx::query(
+    let query = sqlx::query(
         "-- add_owner
          INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at,
              webhook_url)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          ON CONFLICT (id) DO NOTHING",
-    )
-    .bind(&owner.id.0)
-    .bind(&owner.email)
-    .bind(list(&owner.addresses))
-    .bind(&owner.phone)
-    .bind(&owner.time_zone)
-    .bind(&owner.locale)
-    .bind(owner.enabled)
-    .bind(list(&muted))
-    .bind(json(&owner.preferences))
-    .bind(now)
-    .bind(owner.webhook.as_ref().map(|webhook| &webhook.url))
-    .execute(conn)
-    .await?;
+    );
+    let done = with_values(query, owner, now).execute(conn).await?;
     Ok(done.rows_affected() == 1)
+}
+
+/// The query with what an owner's row has, in the order of its columns.
+fn with_values<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    owner: &'q Owner,
+    now: DateTime<Utc>,
+) -> Query<'q, Postgres, PgArguments> {
+    let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
+    query
+        .bind(&owner.id.0)
+        .bind(&owner.email)
+        .bind(list(&owner.addresses))
+        .bind(&owner.phone)
+        .bind(&owner.time_zone)
+        .bind(&owner.locale)
+        .bind(owner.enabled)
+        .bind(list(&muted))
+        .bind(json(&owner.preferences))
+        .bind(now)
+        .bind(owner.webhook.as_ref().map(|webhook| &webhook.url))
 }
 
 /// Notes what was learnt of an owner's webhook, if that is news.

@@ -3,7 +3,10 @@
 use chrono::DateTime;
 use chrono::Utc;
 use sqlx::Row;
+use sqlx::Sqlite;
 use sqlx::SqliteConnection;
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
 
 use crate::store::DeadAddress;
 use crate::store::Owner;
@@ -25,8 +28,7 @@ pub async fn put(
     now: DateTime<Utc>,
 ) -> Result<Replaced, StoreError> {
     let before = read(conn, &owner.id).await?;
-    let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
-    let row = sqlx::query(
+    let query = sqlx::query(
         "-- put_owner
          INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at,
              webhook_url)
@@ -40,20 +42,8 @@ pub async fn put(
              plan_asked = plan_asked + ((time_zone, email, addresses, preferences)
                  IS NOT (excluded.time_zone, excluded.email, excluded.addresses, excluded.preferences))
          RETURNING plan_asked, plan_done < plan_asked AS to_plan",
-    )
-    .bind(&owner.id.0)
-    .bind(&owner.email)
-    .bind(list(&owner.addresses))
-    .bind(&owner.phone)
-    .bind(&owner.time_zone)
-    .bind(&owner.locale)
-    .bind(owner.enabled)
-    .bind(list(&muted))
-    .bind(json(&owner.preferences))
-    .bind(millis(now))
-    .bind(owner.webhook.as_ref().map(|webhook| &webhook.url))
-    .fetch_one(conn)
-    .await?;
+    );
+    let row = with_values(query, owner, now).fetch_one(conn).await?;
     let mark = PlanMark(row.try_get("plan_asked")?);
     let to_plan = row.try_get::<bool, _>("to_plan")?.then_some(mark);
     Ok(Replaced { before, to_plan })
@@ -61,28 +51,36 @@ pub async fn put(
 
 /// Creates an owner, unless there is one of that id.
 pub async fn add(conn: &mut SqliteConnection, owner: &Owner, now: DateTime<Utc>) -> Result<bool, StoreError> {
-    let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
-    let done = sqlx::query(
+    let query = sqlx::query(
         "-- add_owner
          INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at,
              webhook_url)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
          ON CONFLICT (id) DO NOTHING",
-    )
-    .bind(&owner.id.0)
-    .bind(&owner.email)
-    .bind(list(&owner.addresses))
-    .bind(&owner.phone)
-    .bind(&owner.time_zone)
-    .bind(&owner.locale)
-    .bind(owner.enabled)
-    .bind(list(&muted))
-    .bind(json(&owner.preferences))
-    .bind(millis(now))
-    .bind(owner.webhook.as_ref().map(|webhook| &webhook.url))
-    .execute(conn)
-    .await?;
+    );
+    let done = with_values(query, owner, now).execute(conn).await?;
     Ok(done.rows_affected() == 1)
+}
+
+/// The query with what an owner's row has, in the order of its columns.
+fn with_values<'q>(
+    query: Query<'q, Sqlite, SqliteArguments>,
+    owner: &'q Owner,
+    now: DateTime<Utc>,
+) -> Query<'q, Sqlite, SqliteArguments> {
+    let muted: Vec<&str> = owner.muted.iter().copied().map(ChannelKind::as_str).collect();
+    query
+        .bind(&owner.id.0)
+        .bind(&owner.email)
+        .bind(list(&owner.addresses))
+        .bind(&owner.phone)
+        .bind(&owner.time_zone)
+        .bind(&owner.locale)
+        .bind(owner.enabled)
+        .bind(list(&muted))
+        .bind(json(&owner.preferences))
+        .bind(millis(now))
+        .bind(owner.webhook.as_ref().map(|webhook| &webhook.url))
 }
 
 /// Notes what was learnt of an owner's webhook, if that is news.
