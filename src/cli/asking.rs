@@ -45,12 +45,13 @@ pub(super) struct Which {
     token_file: Option<PathBuf>,
 }
 
-/// Whoever reads us may have seen enough, as `head` has.
+/// Writes the answer. Whoever reads it may have seen enough, as `head` has, or be gone: then there is nothing left to do here.
 pub(super) fn print(said: &str) -> io::Result<()> {
     use io::Write;
-    match io::stdout().lock().write_all(said.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
+    let mut out = io::stdout().lock();
+    match out.write_all(said.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        written => written,
     }
 }
 

@@ -1,6 +1,8 @@
 //! `carillon alarms`, as somebody types it.
 
+use std::process::ExitStatus;
 use std::process::Output;
+use std::process::Stdio;
 
 use serde_json::Value;
 use serde_json::json;
@@ -11,6 +13,7 @@ use crate::harness::Guarded;
 use crate::harness::eventually;
 use crate::harness::hook::Hook;
 use crate::harness::node::Home;
+use crate::harness::node::Node;
 
 /// A document that no reader and writer of JSON would leave as it is.
 const PAYLOAD: &str = r#"{"b":1.0,  "a":2,"a":3,"z":12345678901234567890123}"#;
@@ -97,6 +100,21 @@ fn lines(path: &std::path::Path) -> Vec<Value> {
         .collect()
 }
 
+/// The end of a command that prints to nobody.
+async fn whose_reader_is_gone(node: &Node, arguments: &[&str]) -> ExitStatus {
+    let mut command = node.home.command(arguments);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    drop(child.stdout.take());
+    eventually("the end of a command", async || {
+        child.try_wait().expect("it is a child")
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_watch_goes_on_where_it_was_when_the_node_is_back() {
     let mut node = start(Home::new()).await;
@@ -110,7 +128,7 @@ async fn a_watch_goes_on_where_it_was_when_the_node_is_back() {
     let file = std::fs::File::create(&path).expect("the folder is ours");
     let arguments = ["alarms", "--owner", "anna", "--json", "watch", "--after", "0"];
     let mut command = node.home.command(&arguments);
-    let _watch = Guarded::spawn(command.stdout(file).stderr(std::process::Stdio::null()));
+    let _watch = Guarded::spawn(command.stdout(file).stderr(Stdio::null()));
     eventually("the first change", async || {
         (lines(&path).len() == 1).then_some(())
     })
@@ -126,6 +144,7 @@ async fn a_watch_goes_on_where_it_was_when_the_node_is_back() {
     .await;
     let numbers: Vec<Value> = lines(&path).into_iter().map(|line| line["id"].clone()).collect();
     assert_eq!(numbers, [json!(1), json!(2)]);
+    assert_eq!(whose_reader_is_gone(&node, &arguments).await.code(), Some(0));
     let unknown = node
         .home
         .command(&["alarms", "--owner", "nobody", "watch"])
