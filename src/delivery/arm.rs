@@ -211,11 +211,12 @@ impl Timers {
         most: usize,
         admits: &mut dyn FnMut(u64) -> bool,
     ) -> Vec<Claimed> {
-        let due = owners.filter_map(|owner| Some((owner, self.of.get(&owner)?.range(..=last_of(until)))));
-        let mut in_turn: VecDeque<_> = due.collect();
+        let mut first =
+            owners.filter_map(|owner| Some((owner, self.of.get(&owner)?.range(..=last_of(until)))));
+        let mut again = VecDeque::new();
         let mut taken = Vec::new();
         while taken.len() < most
-            && let Some((owner, mut due)) = in_turn.pop_front()
+            && let Some((owner, mut due)) = first.next().or_else(|| again.pop_front())
         {
             // Whoever may not have one more is not asked about the next.
             let Some(((due_at, id), generation)) = due.next().filter(|_| admits(owner)) else {
@@ -228,7 +229,7 @@ impl Timers {
                 channel: kind,
                 owner,
             });
-            in_turn.push_back((owner, due));
+            again.push_back((owner, due));
         }
         for claimed in &taken {
             self.remove((claimed.due_at, claimed.id));
