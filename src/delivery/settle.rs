@@ -29,6 +29,9 @@ const DETAIL: usize = 500;
 /// How long before a trigger is of no use it is tried once more at the latest, where it is put off for longer.
 const LAST_TRY: TimeDelta = TimeDelta::seconds(5);
 
+/// A report is not awaited for longer: who asks for more means for ever.
+const LONGEST: TimeDelta = TimeDelta::days(36_500);
+
 /// Why a target is not given again what it asks for.
 const NO_MORE: &str = "the target asked for it once more than there are attempts or time";
 
@@ -150,7 +153,7 @@ fn accepted(
     awaits: Option<Duration>,
     now: DateTime<Utc>,
 ) -> AttemptEnd {
-    let await_until = awaits.and_then(|awaits| now.checked_add_signed(TimeDelta::from_std(awaits).ok()?));
+    let await_until = awaits.map(|awaits| now + TimeDelta::from_std(awaits).unwrap_or(LONGEST).min(LONGEST));
     AttemptEnd::Done {
         outcome: await_until.map_or(Outcome::Sent, |_| Outcome::Awaiting),
         reason: Reason::None,

@@ -56,7 +56,7 @@ fn refused(stage: Stage, reply: &Response, error: String) -> Report {
     let names_nobody = stage < Stage::Mail;
     let is_relays_own =
         matches!(code, 451 | 452) && enhanced(reply).is_some_and(|code| code.starts_with("4.3."));
-    if is_about_us || names_nobody || is_relays_own {
+    if is_about_us || names_nobody || is_relays_own || is_about_dialogue(stage, reply) {
         transient(error, Blame::Target)
     } else if code < 500 || is_full_mailbox(stage, reply) {
         transient(error, Blame::Message)
@@ -87,6 +87,15 @@ pub(super) fn may_be_about_us(failure: &Failure) -> Option<About> {
 /// The attempt failed for what we are, not for what was sent: an operator can mend it.
 pub(super) fn failed_for_us(failure: &Failure, recipient: &Address) -> Report {
     transient(describe(failure, Some(recipient)), Blame::Target)
+}
+
+/// MAIL says the same for every message: that it is not understood, or does not belong here, is about the dialogue.
+fn is_about_dialogue(stage: Stage, reply: &Response) -> bool {
+    let is_such = match enhanced(reply) {
+        Some(code) => code.starts_with("5.5."),
+        None => matches!(u16::from(reply.code()), 500..=504),
+    };
+    stage == Stage::Mail && is_such
 }
 
 /// The mailbox is unknown, misspelt or closed (RFC 3463 sections 3.2 and 3.3), whatever is sent there. X.1.7 and X.1.8 are about

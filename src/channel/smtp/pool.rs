@@ -1,5 +1,6 @@
 //! Connections to the relay: never more than there may be, reused while they are fresh, closed when nobody needs them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -52,8 +53,25 @@ struct Shared {
     turnstile: Arc<Turnstile>,
     idle: Mutex<Idle>,
     breaker: Mutex<Breaker>,
+    /// For whom something went wrong once their recipients were named, since the last success.
+    failing: Mutex<Parties>,
     pace: Mutex<Pace>,
     standing: Mutex<Standing>,
+}
+
+/// Owners, and domains of recipients.
+#[derive(Debug, Default)]
+struct Parties {
+    owners: HashSet<u64>,
+    domains: HashSet<String>,
+}
+
+impl Parties {
+    /// Notes a message; whether it is of another owner, and for another domain, than those before.
+    fn is_new(&mut self, letter: &Letter) -> bool {
+        let is_new_owner = self.owners.insert(letter.owner);
+        self.domains.insert(letter.to.domain().to_lowercase()) && is_new_owner
+    }
 }
 
 /// Who has a pass holds at most one connection, taken from here or new: those in use and those here are together never
@@ -87,6 +105,7 @@ impl Relay {
             turnstile: Turnstile::new(config.connections, Arc::clone(&clock)),
             idle: Mutex::default(),
             breaker: Mutex::default(),
+            failing: Mutex::default(),
             pace: Mutex::default(),
             standing: Mutex::default(),
             config,
@@ -111,6 +130,16 @@ impl Relay {
     /// Whether the messages of `owner` take longer than those of others.
     pub fn is_slow(&self, owner: u64) -> bool {
         self.shared.turnstile.is_slow(owner)
+    }
+
+    /// The domains whose messages take longer than those for others.
+    pub fn slow_domains(&self) -> HashSet<String> {
+        self.shared.turnstile.slow_domains()
+    }
+
+    /// How many messages it takes at once.
+    pub fn at_once(&self) -> usize {
+        self.shared.config.connections
     }
 
     /// How many messages can be on their way at once, most of them waiting for a connection.
@@ -164,9 +193,12 @@ impl Relay {
                 ..
             })
         );
+        let named_recipient = outcome
+            .as_ref()
+            .is_err_and(|failure| failure.stage >= Stage::Recipient);
         let report = self.judge(outcome, letter);
         if was_asked {
-            self.note(&report);
+            self.note(&report, letter, named_recipient);
             if let Some(witness) = &self.witness {
                 witness(&self.name(), &report);
             }
@@ -190,16 +222,25 @@ impl Relay {
         }
     }
 
-    /// What an attempt says about the relay: that it refuses a message shows that it is there.
-    fn note(&self, report: &Report) {
+    /// What an attempt says about the relay: that it refuses a message shows that it is there. What went wrong once a recipient
+    /// was named may be their server's: it says no more, however often it happens to one owner or at one domain.
+    fn note(&self, report: &Report, letter: &Letter, named_recipient: bool) {
+        let mut failing = self.shared.failing.lock().expect("no holder panics");
         let mut breaker = self.shared.breaker();
         let was_open = breaker.is_open();
         match report {
             Report::Transient {
                 of: Blame::Target, ..
             }
-            | Report::InDoubt { .. } => breaker.failed(self.shared.clock.elapsed()),
-            _ => breaker.succeeded(),
+            | Report::InDoubt { .. } => {
+                if was_open || !named_recipient || failing.is_new(letter) {
+                    breaker.failed(self.shared.clock.elapsed());
+                }
+            }
+            _ => {
+                breaker.succeeded();
+                *failing = Parties::default();
+            }
         }
         if breaker.is_open() != was_open {
             let relay = self.name();
@@ -220,7 +261,8 @@ impl Relay {
     }
 
     async fn attempt(&self, steps: &Steps<'_>, letter: &Letter) -> Result<Response, Failure> {
-        let waiting = async { Ok(self.shared.turnstile.enter(letter.owner).await) };
+        let domain = letter.to.domain().to_lowercase();
+        let waiting = async { Ok(self.shared.turnstile.enter(letter.owner, &domain).await) };
         let pass = steps.run(Stage::Permit, waiting).await?;
         // Asked only now: many may have waited while it turned out that the relay is down.
         if !self.shared.breaker().admits(self.shared.clock.elapsed()) {

@@ -1,6 +1,8 @@
 //! Who has a connection: as many at once as there may be, in the order in which they came, but no owner so many that
 //! others find none, nor all those together whose mail is slow.
 
+use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -11,6 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::channel::seats::Seats;
 use crate::channel::smtp::tempo::Tempo;
+use crate::channel::smtp::tempo::UnderWay;
 use crate::clock::Clock;
 
 /// The way to the connections.
@@ -24,28 +27,39 @@ pub(super) struct Turnstile {
 #[derive(Debug, Default)]
 struct State {
     inside: Seats,
+    /// Those inside, by the numbers of their passes.
+    under_way: BTreeMap<u64, UnderWay>,
     tempo: Tempo,
-    waiting: VecDeque<(u64, oneshot::Sender<Pass>)>,
+    waiting: VecDeque<(Party, oneshot::Sender<Pass>)>,
+    passes: u64,
 }
+
+/// On whose behalf a message is sent, and the domain of its recipient.
+type Party = (u64, String);
 
 /// Leave to use a connection, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Pass {
     turnstile: Arc<Turnstile>,
-    owner: u64,
+    number: u64,
+    party: Party,
 }
 
 impl Pass {
     /// What it was for took so long: the relay dealt with a message.
     pub(super) fn took(&self, time: Duration) {
         let now = self.turnstile.clock.elapsed();
-        self.turnstile.state().tempo.took(self.owner, time, now);
+        let (owner, domain) = &self.party;
+        self.turnstile.state().tempo.took((*owner, domain), time, now);
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.turnstile.state().inside.leave(self.owner);
+        let mut state = self.turnstile.state();
+        state.inside.leave(self.party.0);
+        state.under_way.remove(&self.number);
+        drop(state);
         self.turnstile.let_in();
     }
 }
@@ -62,50 +76,71 @@ impl Turnstile {
         self.state().tempo.is_slow(owner, self.clock.elapsed())
     }
 
+    /// The domains whose messages take longer than those for others.
+    pub(super) fn slow_domains(&self) -> HashSet<String> {
+        let now = self.clock.elapsed();
+        let state = self.state();
+        state.tempo.slow_domains(state.under_way.values(), now)
+    }
+
     /// How many are inside.
     pub(super) fn inside(&self) -> usize {
         self.state().inside.total()
     }
 
-    /// Waits for leave to use a connection for `owner`. Whoever stops waiting gives up their place.
-    pub(super) async fn enter(self: &Arc<Self>, owner: u64) -> Pass {
+    /// Waits for leave to use a connection for `owner`, to send to somebody at `domain`. Whoever stops waiting gives up
+    /// their place.
+    pub(super) async fn enter(self: &Arc<Self>, owner: u64, domain: &str) -> Pass {
         let (pass, passes) = oneshot::channel();
-        self.state().waiting.push_back((owner, pass));
+        self.state().waiting.push_back(((owner, domain.to_owned()), pass));
         self.let_in();
         passes.await.expect("who waits here is let in")
     }
 
     /// Lets in whoever may be.
     fn let_in(self: &Arc<Self>) {
-        while let Some((owner, pass)) = self.next() {
+        while let Some((number, party, pass)) = self.next() {
             // One that nobody waits for any longer is dropped at once, and so makes room again.
             let _ = pass.send(Pass {
                 turnstile: Arc::clone(self),
-                owner,
+                number,
+                party,
             });
         }
     }
 
-    fn next(&self) -> Option<(u64, oneshot::Sender<Pass>)> {
+    fn next(&self) -> Option<(u64, Party, oneshot::Sender<Pass>)> {
         let mut state = self.state();
         state.waiting.retain(|(_, pass)| !pass.is_closed());
         if state.inside.total() >= self.most {
             return None;
         }
+        let now = self.clock.elapsed();
         let State {
             inside,
             tempo,
             waiting,
+            ..
         } = &mut *state;
-        let now = self.clock.elapsed();
-        let (_, slow) = inside.parted(|owner| tempo.is_slow(owner, now));
-        let place = waiting.iter().position(|(owner, _)| {
-            let is_held_up = tempo.is_slow(*owner, now) && !slow.admit(*owner, self.most.div_ceil(2));
+        // Where nobody is known to be quick, those may be of whom nothing is known.
+        let is_slow = |owner| tempo.was_slow(owner, now);
+        let holds_up = tempo.is_anybody_quick(now) || waiting.iter().any(|((owner, _), _)| !is_slow(*owner));
+        let (_, slow) = inside.parted(is_slow);
+        let place = waiting.iter().position(|((owner, _), _)| {
+            let is_held_up = holds_up && is_slow(*owner) && !slow.admit(*owner, self.most.div_ceil(2));
             !is_held_up && inside.admit(*owner, self.most)
         })?;
-        let (owner, pass) = waiting.remove(place)?;
-        inside.take(owner);
-        Some((owner, pass))
+        let (party, pass) = waiting.remove(place)?;
+        inside.take(party.0);
+        let number = state.passes;
+        state.passes += 1;
+        let under_way = UnderWay {
+            owner: party.0,
+            domain: party.1.clone(),
+            since: now,
+        };
+        state.under_way.insert(number, under_way);
+        Some((number, party, pass))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -126,7 +161,7 @@ mod tests {
     }
 
     fn enter(turnstile: &Arc<Turnstile>, owner: u64) -> Option<Pass> {
-        turnstile.enter(owner).now_or_never()
+        turnstile.enter(owner, "a.org").now_or_never()
     }
 
     #[test]
@@ -141,10 +176,10 @@ mod tests {
     #[tokio::test]
     async fn who_waits_is_let_in_in_order_once_another_leaves() {
         let turnstile = turnstile(1).0;
-        let first = turnstile.enter(1).await;
-        let mut second = Box::pin(turnstile.enter(2));
-        let mut gave_up = Box::pin(turnstile.enter(3));
-        let mut third = Box::pin(turnstile.enter(1));
+        let first = turnstile.enter(1, "a.org").await;
+        let mut second = Box::pin(turnstile.enter(2, "a.org"));
+        let mut gave_up = Box::pin(turnstile.enter(3, "a.org"));
+        let mut third = Box::pin(turnstile.enter(1, "a.org"));
         assert!((&mut second).now_or_never().is_none());
         assert!((&mut gave_up).now_or_never().is_none());
         assert!((&mut third).now_or_never().is_none());
@@ -163,8 +198,8 @@ mod tests {
     #[tokio::test]
     async fn leave_that_nobody_came_for_is_given_to_the_next() {
         let turnstile = turnstile(1).0;
-        let first = turnstile.enter(1).await;
-        let mut second = Box::pin(turnstile.enter(2));
+        let first = turnstile.enter(1, "a.org").await;
+        let mut second = Box::pin(turnstile.enter(2, "a.org"));
         assert!((&mut second).now_or_never().is_none());
         drop(first);
         assert_eq!(turnstile.inside(), 1, "it was let in, and has not looked yet");
@@ -187,5 +222,38 @@ mod tests {
         clock.advance(Duration::from_mins(10));
         let all: Vec<Pass> = (0..20).filter_map(|owner| enter(&turnstile, owner)).collect();
         assert_eq!(all.len(), 8, "nobody else has mail");
+    }
+
+    #[test]
+    fn who_may_be_quick_does_not_wait_for_all_who_were_slow() {
+        let turnstile = turnstile(8).0;
+        let slow: Vec<Pass> = (0..8).filter_map(|owner| enter(&turnstile, owner)).collect();
+        let mut again: Vec<_> = (0..8)
+            .map(|owner| Box::pin(turnstile.enter(owner, "a.org")))
+            .collect();
+        assert!(again.iter_mut().all(|it| it.now_or_never().is_none()));
+        let mut other = Box::pin(turnstile.enter(9, "a.org"));
+        assert!((&mut other).now_or_never().is_none());
+
+        for pass in &slow {
+            pass.took(Duration::from_secs(10));
+        }
+        drop(slow);
+
+        assert!(other.now_or_never().is_some(), "nobody was quick so far");
+    }
+
+    #[test]
+    fn a_domain_is_slow_while_messages_for_it_are_under_way_for_long() {
+        let (turnstile, clock) = turnstile(8);
+        enter(&turnstile, 100).unwrap().took(Duration::from_millis(5));
+        let slow: Vec<Pass> = (0..3)
+            .filter_map(|owner| turnstile.enter(owner, "slow.org").now_or_never())
+            .collect();
+        assert!(turnstile.slow_domains().is_empty());
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(turnstile.slow_domains(), HashSet::from(["slow.org".to_owned()]));
+        drop(slow);
+        assert!(turnstile.slow_domains().is_empty(), "nobody says that they were");
     }
 }

@@ -119,7 +119,7 @@ impl Lane {
             channel.and_then(|it| it.domain_throughput)
         };
         let mut domains = self.domains();
-        domains.follow(rate, self.shared.clock.elapsed());
+        domains.follow(rate, self.channel.slow_domains(), self.shared.clock.elapsed());
         domains.take(most, &mut |owner| admission.admit(owner))
     }
 

@@ -234,6 +234,13 @@ fn every_row_about_the_relay_has_its_class() {
         "535 5.7.8 who are you",
     ];
     let no = ["500 what", "501 what", "503 not now", "550 no", "554 5.7.1 no"];
+    let not_understood = [
+        "500 what",
+        "501 what",
+        "503 not now",
+        "503 5.5.0 improper pipelining",
+        "554 5.5.0 synchronization error",
+    ];
     let after_dot = [Stage::Accept];
     assert_rows([
         (
@@ -250,6 +257,12 @@ fn every_row_about_the_relay_has_its_class() {
         ("530, 534, 535", refusals(&STAGES[4..], &log_in), TARGET),
         // Other than the table says: nobody has been named, so an operator can mend it before anything is lost.
         ("5xx to EHLO", refusals(&[Stage::Hello], &no), TARGET),
+        // Nor does it say anything of a message that the relay does not understand how it is told of one.
+        (
+            "5xx to MAIL FROM that is about the dialogue",
+            refusals(&[Stage::Mail], &not_understood),
+            TARGET,
+        ),
         ("lost or timed out after the final dot", losses(&after_dot), DOUBT),
     ]);
 }
@@ -287,14 +300,7 @@ fn every_row_about_a_message_has_its_class() {
         "554 5.7.26 not authenticated",
     ];
     let by_policy = [Stage::Recipient, Stage::Data, Stage::Accept];
-    let no = [
-        "500 what",
-        "501 what",
-        "503 not now",
-        "550 no",
-        "553 no",
-        "554 5.7.1 no",
-    ];
+    let no = ["550 no", "553 no", "552 5.3.4 too large", "554 5.7.1 no"];
     assert_rows([
         (
             "450, 451, 452, 4.2.0 (greylist), 4.4.x, 4.7.x",
