@@ -52,8 +52,8 @@ use crate::store::token::Scope;
 /// Bytes of a message at the most.
 const LARGEST: usize = 64 * 1024;
 
-/// Calls of a connection that are answered at once.
-const AT_ONCE: usize = 8;
+/// Calls of a connection that are answered at once: what they come to waits in memory while the caller does not read.
+const AT_ONCE: usize = 2;
 
 /// Calls of a connection in a second.
 const IN_A_SECOND: u32 = 50;
@@ -107,6 +107,8 @@ struct Talk {
     /// When it is next looked whether the caller is there, and the pings since they were last heard.
     tick: Duration,
     pings: u32,
+    /// Subscriptions that were asked for, and the one that is followed: the last one counts, whichever is answered last.
+    subscriptions: (u64, u64),
     /// The second that is counted, and the calls in it.
     calls: (u64, u32),
     _place: OwnedSemaphorePermit,
@@ -116,6 +118,8 @@ struct Talk {
 struct Answer {
     text: String,
     follower: Option<Follower>,
+    /// Which of the subscriptions it is, counted as they were asked for.
+    number: u64,
 }
 
 /// Somebody who follows, and what there is to be told next.
@@ -150,6 +154,7 @@ impl Talk {
             looking: JoinSet::new(),
             answers: JoinSet::new(),
             pings: 0,
+            subscriptions: (0, 0),
             calls: (0, 0),
             _place: place,
         }
@@ -206,7 +211,8 @@ impl Talk {
             Next::Told(Ok((follower, told))) => self.tell(follower, told, socket).await,
             Next::Answered(Ok(answer)) => {
                 say(&self.shared, socket, Message::text(answer.text)).await?;
-                if let Some(follower) = answer.follower {
+                if let Some(follower) = answer.follower.filter(|_| answer.number > self.subscriptions.1) {
+                    self.subscriptions.1 = answer.number;
                     self.looking = JoinSet::new();
                     self.follow(follower);
                 }
@@ -285,12 +291,15 @@ impl Talk {
                 let is_too_much = self.is_too_much();
                 let (shared, routes) = (self.shared.clone(), self.routes.clone());
                 let parts = Arc::clone(&self.parts);
+                self.subscriptions.0 += 1;
+                let number = self.subscriptions.0;
                 self.answers.spawn(async move {
-                    match Call::read(text.as_str()) {
+                    let answer = match Call::read(text.as_str()) {
                         Ok(call) if is_too_much => call.refused(&too_many()).into(),
                         Ok(call) => answer(&shared, routes, &parts, call).await,
                         Err(text) => text.into(),
-                    }
+                    };
+                    Answer { number, ..answer }
                 });
                 ControlFlow::Continue(())
             }
@@ -312,7 +321,11 @@ impl Talk {
 
 impl From<String> for Answer {
     fn from(text: String) -> Self {
-        Self { text, follower: None }
+        Self {
+            text,
+            follower: None,
+            number: 0,
+        }
     }
 }
 
@@ -360,6 +373,7 @@ async fn answer(shared: &Shared, routes: Routes, parts: &Parts, call: Call) -> A
         Ok(follower) => Answer {
             text: call.result(&json!({ "after": follower.seen() })),
             follower: Some(follower),
+            number: 0,
         },
         Err(problem) => call.refused(&problem).into(),
     }

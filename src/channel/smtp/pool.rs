@@ -27,6 +27,7 @@ use crate::channel::smtp::stage::Stage;
 use crate::channel::smtp::stage::Steps;
 use crate::channel::smtp::standing::Standing;
 use crate::channel::smtp::tls::Encryption;
+use crate::channel::smtp::turnstile::Pass;
 use crate::channel::smtp::turnstile::Turnstile;
 use crate::clock::Clock;
 use lettre::transport::smtp::response::Response;
@@ -39,6 +40,9 @@ const MAX_TRANSACTIONS: u32 = 100;
 
 /// Saying goodbye is a courtesy and may not hold anybody up.
 const QUIT_LIMIT: Duration = Duration::from_secs(1);
+
+/// Owners that are known as those for whom something goes wrong.
+const MOST_FAILING: usize = 1_000;
 
 /// One relay and the connections to it.
 pub struct Relay {
@@ -69,6 +73,9 @@ struct Parties {
 impl Parties {
     /// Notes a message; whether it is of another owner, and for another domain, than those before.
     fn is_new(&mut self, letter: &Letter) -> bool {
+        if self.owners.len() >= MOST_FAILING {
+            *self = Self::default();
+        }
         let is_new_owner = self.owners.insert(letter.owner);
         self.domains.insert(letter.to.domain().to_lowercase()) && is_new_owner
     }
@@ -233,8 +240,11 @@ impl Relay {
                 of: Blame::Target, ..
             }
             | Report::InDoubt { .. } => {
-                if was_open || !named_recipient || failing.is_new(letter) {
+                if !named_recipient || failing.is_new(letter) {
                     breaker.failed(self.shared.clock.elapsed());
+                } else if was_open {
+                    // It is there, and what goes wrong may go wrong for them alone.
+                    breaker.succeeded();
                 }
             }
             _ => {
@@ -272,7 +282,7 @@ impl Relay {
             });
         }
         let began = self.shared.clock.elapsed();
-        let outcome = self.transact(steps, letter).await;
+        let outcome = self.transact(steps, letter, &pass).await;
         let took = self.shared.clock.elapsed().saturating_sub(began);
         self.shared.pace().took(took);
         // What went wrong before a message was named says nothing of whose it is.
@@ -286,15 +296,15 @@ impl Relay {
         outcome
     }
 
-    async fn transact(&self, steps: &Steps<'_>, letter: &Letter) -> Result<Response, Failure> {
+    async fn transact(&self, steps: &Steps<'_>, letter: &Letter, pass: &Pass) -> Result<Response, Failure> {
         let mut connection = self.connection(steps).await?;
-        let mut begun = connection.begin(steps, letter).await;
+        let mut begun = begin(&mut connection, steps, letter, pass).await;
         let is_old = connection.transactions > 0;
         if is_old && begun.as_ref().is_err_and(|failure| failure.stage == Stage::Mail) {
             // It may have died of age, or have had enough of us: that says nothing about the relay or the message.
             drop(connection);
             connection = self.open(steps).await?;
-            begun = connection.begin(steps, letter).await;
+            begun = begin(&mut connection, steps, letter, pass).await;
         }
         let outcome = match begun {
             Ok(()) => connection.finish(steps, letter).await,
@@ -395,6 +405,22 @@ async fn close_unused(relay: Weak<Shared>) {
         for connection in unused {
             quit(connection).await;
         }
+    }
+}
+
+/// Names the message to the relay. Nothing of it is sent before, so that it can give way to others.
+async fn begin(
+    connection: &mut Connection,
+    steps: &Steps<'_>,
+    letter: &Letter,
+    pass: &Pass,
+) -> Result<(), Failure> {
+    tokio::select! {
+        begun = connection.begin(steps, letter) => begun,
+        () = pass.is_to_give_way() => Err(Failure {
+            stage: Stage::Permit,
+            cause: Cause::TimedOut,
+        }),
     }
 }
 

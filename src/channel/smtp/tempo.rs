@@ -13,8 +13,8 @@ const TIMES: u32 = 10;
 /// No message is slow that takes less, and each is that takes more.
 const SLOW: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
-/// How much a message tells of what is usual: a fourth where it is quicker, little where it is slower.
-const TELLS: (u32, u32) = (4, 64);
+/// How much a message tells of what is usual: half where it is quicker, little where it is slower.
+const TELLS: (u32, u32) = (2, 128);
 
 /// A domain is slow once messages of so many owners were, and none was quick meanwhile: one mailbox is not a domain.
 const OWNERS: usize = 3;
@@ -32,8 +32,8 @@ pub(super) struct Tempo {
     slow: HashMap<u64, Duration>,
     /// Domains of recipients.
     domains: HashMap<String, Domain>,
-    /// Until when it counts that somebody's was quick: a relay that is slow to everybody holds nobody up for another.
-    quick_until: Duration,
+    /// When a message was quick last: a relay that is slow to everybody holds nobody up for another.
+    quick_at: Option<Duration>,
     /// What a message takes that nothing holds up.
     usual: Option<Duration>,
 }
@@ -70,7 +70,7 @@ impl Tempo {
         }
         of_domain.until = until;
         if !is_slow {
-            self.quick_until = until;
+            self.quick_at = Some(now);
             self.slow.remove(&owner);
             of_domain.quick_at = Some(now);
             of_domain.slow.clear();
@@ -79,8 +79,18 @@ impl Tempo {
         if of_domain.counts(now.saturating_sub(time)) && of_domain.slow.len() < OWNERS {
             of_domain.slow.insert(owner);
         }
-        make_room(&mut self.slow, |counts_until| *counts_until > now);
-        self.slow.insert(owner, until);
+        self.is_held_up_by(owner, now);
+    }
+
+    /// A message of `owner` is slow, whether it has ended or not.
+    pub(super) fn is_held_up_by(&mut self, owner: u64, now: Duration) {
+        make_room(&mut self.slow, |until| *until > now);
+        self.slow.insert(owner, now + REMEMBERED);
+    }
+
+    /// When a message was quick last.
+    pub(super) fn quick_at(&self) -> Option<Duration> {
+        self.quick_at
     }
 
     /// What takes longer is slow.
@@ -96,7 +106,7 @@ impl Tempo {
 
     /// Whether somebody's messages are quick.
     pub(super) fn is_anybody_quick(&self, now: Duration) -> bool {
-        self.quick_until > now
+        self.quick_at.is_some_and(|at| now < at + REMEMBERED)
     }
 
     /// Whether the messages of `owner` take longer than those of others.

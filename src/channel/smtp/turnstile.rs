@@ -1,5 +1,6 @@
 //! Who has a connection: as many at once as there may be, in the order in which they came, but no owner so many that
-//! others find none, nor all those together whose mail is slow.
+//! others find none, nor all those together whose mail is slow. Where that shows only once they have one, those beyond their
+//! half give way as soon as others wait: they come again, and nothing was sent.
 
 use std::collections::BTreeMap;
 use std::collections::HashSet;
@@ -9,12 +10,20 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::sync::oneshot;
 
 use crate::channel::seats::Seats;
 use crate::channel::smtp::tempo::Tempo;
 use crate::channel::smtp::tempo::UnderWay;
 use crate::clock::Clock;
+
+/// Whom others wait for gives way so long after the last did, unless that was to somebody's good: a relay may have become slow
+/// to everybody.
+const GIVE_WAY_EVERY: Duration = Duration::from_secs(15);
+
+/// As many as there are connections give way within this at the most: a relay may notice late that somebody has gone.
+const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 
 /// The way to the connections.
 #[derive(Debug)]
@@ -29,6 +38,10 @@ struct State {
     inside: Seats,
     /// Those inside, by the numbers of their passes.
     under_way: BTreeMap<u64, UnderWay>,
+    /// How those inside are told to give way who were not told so far.
+    told: BTreeMap<u64, Arc<Notify>>,
+    /// When somebody was told lately, in order.
+    told_at: VecDeque<Duration>,
     tempo: Tempo,
     waiting: VecDeque<(Party, oneshot::Sender<Pass>)>,
     passes: u64,
@@ -43,9 +56,15 @@ pub(super) struct Pass {
     turnstile: Arc<Turnstile>,
     number: u64,
     party: Party,
+    told: Arc<Notify>,
 }
 
 impl Pass {
+    /// Waits until others need the connection more.
+    pub(super) async fn is_to_give_way(&self) {
+        self.told.notified().await;
+    }
+
     /// What it was for took so long: the relay dealt with a message.
     pub(super) fn took(&self, time: Duration) {
         let now = self.turnstile.clock.elapsed();
@@ -59,6 +78,7 @@ impl Drop for Pass {
         let mut state = self.turnstile.state();
         state.inside.leave(self.party.0);
         state.under_way.remove(&self.number);
+        state.told.remove(&self.number);
         drop(state);
         self.turnstile.let_in();
     }
@@ -91,25 +111,27 @@ impl Turnstile {
     /// Waits for leave to use a connection for `owner`, to send to somebody at `domain`. Whoever stops waiting gives up
     /// their place.
     pub(super) async fn enter(self: &Arc<Self>, owner: u64, domain: &str) -> Pass {
-        let (pass, passes) = oneshot::channel();
+        let (pass, mut passes) = oneshot::channel();
         self.state().waiting.push_back(((owner, domain.to_owned()), pass));
         self.let_in();
-        passes.await.expect("who waits here is let in")
+        loop {
+            let long = self.state().tempo.slow_from();
+            tokio::select! {
+                pass = &mut passes => return pass.expect("who waits here is let in"),
+                () = self.clock.sleep(long) => self.make_way(),
+            }
+        }
     }
 
     /// Lets in whoever may be.
     fn let_in(self: &Arc<Self>) {
-        while let Some((number, party, pass)) = self.next() {
+        while let Some((pass, waits)) = self.next() {
             // One that nobody waits for any longer is dropped at once, and so makes room again.
-            let _ = pass.send(Pass {
-                turnstile: Arc::clone(self),
-                number,
-                party,
-            });
+            let _ = waits.send(pass);
         }
     }
 
-    fn next(&self) -> Option<(u64, Party, oneshot::Sender<Pass>)> {
+    fn next(self: &Arc<Self>) -> Option<(Pass, oneshot::Sender<Pass>)> {
         let mut state = self.state();
         state.waiting.retain(|(_, pass)| !pass.is_closed());
         if state.inside.total() >= self.most {
@@ -130,17 +152,62 @@ impl Turnstile {
             let is_held_up = holds_up && is_slow(*owner) && !slow.admit(*owner, self.most.div_ceil(2));
             !is_held_up && inside.admit(*owner, self.most)
         })?;
-        let (party, pass) = waiting.remove(place)?;
-        inside.take(party.0);
-        let number = state.passes;
-        state.passes += 1;
-        let under_way = UnderWay {
-            owner: party.0,
-            domain: party.1.clone(),
-            since: now,
+        let ((owner, domain), waits) = waiting.remove(place)?;
+        inside.take(owner);
+        let pass = Pass {
+            turnstile: Arc::clone(self),
+            number: state.passes,
+            party: (owner, domain.clone()),
+            told: Arc::default(),
         };
-        state.under_way.insert(number, under_way);
-        Some((number, party, pass))
+        state.passes += 1;
+        state.told.insert(pass.number, Arc::clone(&pass.told));
+        let since = now;
+        state
+            .under_way
+            .insert(pass.number, UnderWay { owner, domain, since });
+        Some((pass, waits))
+    }
+
+    /// Tells those to give way who are slow beyond the half that is theirs, the last to come first, where others wait.
+    fn make_way(&self) {
+        let now = self.clock.elapsed();
+        let mut state = self.state();
+        let State {
+            inside,
+            under_way,
+            told,
+            told_at,
+            tempo,
+            waiting,
+            ..
+        } = &mut *state;
+        told_at.retain(|at| now.saturating_sub(*at) < NOTICED_WITHIN);
+        let is_too_soon = told_at.back().is_some_and(|at| {
+            let was_in_vain = tempo.quick_at() < Some(*at);
+            was_in_vain && now.saturating_sub(*at) < GIVE_WAY_EVERY
+        });
+        let is_any_other = waiting.iter().any(|((owner, _), _)| !tempo.was_slow(*owner, now));
+        if inside.total() < self.most || is_too_soon || !is_any_other {
+            return;
+        }
+        let long = tempo.slow_from();
+        let is_slow = |it: &UnderWay| now.saturating_sub(it.since) >= long || tempo.was_slow(it.owner, now);
+        let slow = under_way.iter().filter(|(_, it)| is_slow(it));
+        let slow: Vec<(u64, u64)> = slow.map(|(number, it)| (*number, it.owner)).collect();
+        for (_, owner) in &slow {
+            tempo.is_held_up_by(*owner, now);
+        }
+        let stay = slow.iter().filter(|(number, _)| told.contains_key(number));
+        let beyond: Vec<u64> = stay
+            .skip(self.most.div_ceil(2))
+            .map(|(number, _)| *number)
+            .take(self.most.saturating_sub(told_at.len()))
+            .collect();
+        for told in beyond.iter().filter_map(|number| told.remove(number)) {
+            told.notify_one();
+            told_at.push_back(now);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -255,5 +322,30 @@ mod tests {
         assert_eq!(turnstile.slow_domains(), HashSet::from(["slow.org".to_owned()]));
         drop(slow);
         assert!(turnstile.slow_domains().is_empty(), "nobody says that they were");
+    }
+
+    #[tokio::test]
+    async fn who_turns_out_to_be_slow_beyond_their_half_gives_way_to_others() {
+        let (turnstile, clock) = turnstile(4);
+        enter(&turnstile, 100).unwrap().took(Duration::from_millis(5));
+        let slow: Vec<Pass> = (0..4).filter_map(|owner| enter(&turnstile, owner)).collect();
+        let gives_way = |pass: &Pass| pass.is_to_give_way().now_or_never().is_some();
+        turnstile.make_way();
+        assert!(!slow.iter().any(gives_way), "nobody waits");
+        let mut other = Box::pin(turnstile.enter(9, "a.org"));
+        assert!((&mut other).now_or_never().is_none());
+        turnstile.make_way();
+        assert!(!slow.iter().any(gives_way), "it was not long so far");
+
+        clock.advance(Duration::from_secs(1));
+        assert!((&mut other).now_or_never().is_none());
+
+        let told: Vec<bool> = slow.iter().map(gives_way).collect();
+        assert_eq!(told, [false, false, true, true]);
+        assert!((0..4).all(|owner| turnstile.is_slow(owner)));
+        turnstile.make_way();
+        assert!(!slow.iter().any(gives_way), "half of them are theirs");
+        drop(slow);
+        other.await.took(Duration::from_millis(5));
     }
 }

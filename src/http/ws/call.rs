@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::value::to_raw_value;
 
 use crate::http::calls::Answered;
 use crate::http::calls::Params;
@@ -20,7 +21,7 @@ use crate::http::problem::Problem;
 #[serde(deny_unknown_fields)]
 pub(super) struct Call {
     /// What its answer is known by.
-    id: Value,
+    id: Box<RawValue>,
     #[serde(rename = "call")]
     name: String,
     #[serde(default)]
@@ -30,7 +31,7 @@ pub(super) struct Call {
 /// An answer.
 #[derive(Serialize)]
 struct Answer<'a> {
-    id: &'a Value,
+    id: &'a RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,17 +86,22 @@ impl Call {
 
     /// An answer of this place.
     pub(super) fn result(&self, result: &Value) -> String {
-        json!({ "id": self.id, "result": result }).to_string()
+        self.said(true, &written(result))
     }
 
     /// Why there is no answer.
     pub(super) fn refused(&self, problem: &Problem) -> String {
-        json!({ "id": self.id, "error": problem }).to_string()
+        self.said(false, &written(problem))
     }
 
     fn passed_on(&self, answered: &Answered) -> String {
         let body = serde_json::from_slice::<&RawValue>(&answered.body).unwrap_or(RawValue::NULL);
-        let (result, error) = if answered.is_success {
+        self.said(answered.is_success, body)
+    }
+
+    /// An answer under the id of the call, as that was written.
+    fn said(&self, is_success: bool, body: &RawValue) -> String {
+        let (result, error) = if is_success {
             (Some(body), None)
         } else {
             (None, Some(body))
@@ -129,4 +135,8 @@ impl Call {
         };
         params.request(method, &path, &["token"])
     }
+}
+
+fn written(what: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(what).expect("it has names for keys")
 }
