@@ -160,6 +160,7 @@ impl Node {
             metrics: Arc::clone(&metrics),
             config: live.lanes.subscribe(),
             sends: TaskTracker::new(),
+            given_up: CancellationToken::new(),
             ready: ready.clone(),
             attempts: AtomicU32::new(0),
         });
@@ -285,14 +286,18 @@ impl Running {
             // The last lane and the last send are gone, and with them the ways to the settler.
             self.settling.wait().await;
         };
-        tokio::select! {
-            () = finish => {}
-            () = hard.cancelled() => return,
+        let is_over = tokio::select! {
+            () = finish => true,
+            () = hard.cancelled() => false,
             () = self.shared.clock.sleep(DRAIN) => {
-                // The session stays: the next start takes over all that it held, at once.
                 tracing::warn!("sends under way did not end in time; they are picked up after the next start");
-                return;
+                false
             }
+        };
+        if !is_over {
+            // The session stays: the next start takes over all that it held, at once. Nothing here holds on to the store.
+            self.shared.given_up.cancel();
+            return;
         }
         match self.shared.store.end_session(self.shared.session).await {
             Ok(given_back) => tracing::info!(given_back, "session ended"),

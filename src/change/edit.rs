@@ -66,6 +66,7 @@ pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTim
         group,
         asked: &asked,
         person: &asked.person,
+        wishes: &wishes,
         lateness,
         now,
         budget: RefCell::new(Budget { steps: MOST_STEPS }),
@@ -81,7 +82,7 @@ pub fn edit(group: &Group, policies: &Policies, lateness: Lateness, now: DateTim
             Err(gave_up) => editing.set_aside(wish, &gave_up, &mut edit),
         }
     }
-    editing.tell_of_moves(moved, &wishes, &mut edit);
+    editing.tell_of_moves(moved, &mut edit);
     for trigger in &group.triggers {
         if !wishes.contains(&trigger.wish) {
             edit.withdraw.push(trigger.id);
@@ -145,6 +146,7 @@ struct Editing<'a> {
     group: &'a Group,
     asked: &'a Asked,
     person: &'a Person,
+    wishes: &'a [Wish],
     lateness: Lateness,
     now: DateTime<Utc>,
     /// Shared by all alarms, so that many of them cost no more than one.
@@ -238,7 +240,8 @@ impl Editing<'_> {
         served_through: &mut Option<Place>,
         draft: &mut Draft,
     ) -> Result<Option<Firing>, GaveUp> {
-        let floor = self.floor();
+        let inherited = self.inherited(wish).map(|at| Place::just_before(at.trigger_at));
+        let floor = inherited.into_iter().fold(self.floor(), Place::min);
         let known = self.group.alarms.iter().any(|alarm| alarm.wish == *wish);
         let start = served_through.unwrap_or(Place::FIRST);
         let mut after = start;
@@ -266,6 +269,20 @@ impl Editing<'_> {
             *served_through = Some(after);
         }
         Ok(next)
+    }
+
+    /// What waits to be sent in another way, is in time, and is no longer to go that way: it is owed still.
+    fn inherited(&self, wish: &Wish) -> Option<Place> {
+        let is_the_same = |before: &Wish| {
+            before.identity == wish.identity
+                && before.recipient == wish.recipient
+                && before.channel != wish.channel
+        };
+        let triggers = self.group.triggers.iter();
+        let waiting =
+            triggers.filter(|it| it.state != State::Sending && !it.withdrawn && it.expires_at > self.now);
+        let inherited = waiting.filter(|it| is_the_same(&it.wish) && !self.wishes.contains(&it.wish));
+        inherited.map(|it| it.place).min()
     }
 
     /// What is not after it is too far past.
@@ -313,11 +330,11 @@ impl Editing<'_> {
     }
 
     /// One notice for each recipient and channel of an event that was moved past all its alarms.
-    fn tell_of_moves(&self, moved: Vec<Moved>, wishes: &[Wish], edit: &mut Edit) {
+    fn tell_of_moves(&self, moved: Vec<Moved>, edit: &mut Edit) {
         let (spokesmen, silent) = moved::spokesmen(moved);
         edit.record.extend(silent.into_iter().map(|moved| moved.all));
         for moved in spokesmen {
-            if self.speaks_later(&moved, wishes) {
+            if self.speaks_later(&moved) {
                 edit.record.push(moved.all);
             } else {
                 edit.record.extend(moved.others);
@@ -329,9 +346,9 @@ impl Editing<'_> {
 
     /// Whether the same recipient will be told of the occurrence anyway, through the same channel. An alarm that cannot be
     /// followed says nothing.
-    fn speaks_later(&self, moved: &Moved, wishes: &[Wish]) -> bool {
+    fn speaks_later(&self, moved: &Moved) -> bool {
         let of = |wish: &Wish| (wish.channel, wish.recipient.clone());
-        let same = wishes.iter().filter(|wish| of(wish) == of(&moved.wish));
+        let same = self.wishes.iter().filter(|wish| of(wish) == of(&moved.wish));
         same.into_iter().any(|wish| {
             let series = Series {
                 events: self.asked.heard_by(&wish.recipient),

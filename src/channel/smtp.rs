@@ -16,6 +16,7 @@
 mod classify;
 mod connection;
 mod dialogue;
+mod failing;
 mod pace;
 mod pool;
 mod stage;

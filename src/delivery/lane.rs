@@ -93,6 +93,8 @@ pub struct Shared {
     pub config: watch::Receiver<LaneConfig>,
     /// Sends under way.
     pub sends: TaskTracker,
+    /// Cancelled when what is under way is given up: it is picked up after the next start.
+    pub given_up: CancellationToken,
     /// Told that loops turn.
     pub ready: Readiness,
     /// Attempts so far, for their tokens.
@@ -368,7 +370,10 @@ impl Lane {
     }
 
     async fn send(self, grant: Grant, room: (Option<OwnedSemaphorePermit>, Seat)) {
-        let ends = self.attempt(&grant).await;
+        let ends = tokio::select! {
+            ends = self.attempt(&grant) => ends,
+            () = self.shared.given_up.cancelled() => return,
+        };
         let token = grant.token;
         let finished = grant
             .candidates

@@ -85,7 +85,10 @@ impl Settler {
 
     async fn settle(&self, batch: &[Finished]) {
         let settlements: Vec<Settlement> = batch.iter().map(|it| it.settlement.clone()).collect();
-        let settled = self.write(&settlements).await;
+        let settled = tokio::select! {
+            settled = self.write(&settlements) => settled,
+            () = self.shared.given_up.cancelled() => return,
+        };
         self.shared.recorded.notify_one();
         for (finished, settled) in batch.iter().zip(settled) {
             self.tell(finished, settled);

@@ -19,10 +19,13 @@ use carillon::clock::ManualClock;
 use carillon::store::Delivery;
 use carillon::store::EventKey;
 use carillon::store::Owner;
+use carillon::store::Webhook;
 use carillon::trigger::ChannelKind;
 use carillon::trigger::OwnerId;
 use carillon::trigger::outcome::Outcome;
 use carillon::trigger::outcome::Reason;
+use carillon::trigger::preferences::Action;
+use carillon::trigger::preferences::Route;
 use chrono::TimeDelta;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -552,6 +555,33 @@ async fn l03_what_is_past_when_it_is_asked_for_is_recorded_and_not_sent() {
     scene.hand.advance(TimeDelta::hours(1)).await;
     let past = ("01 07:30".to_owned(), Outcome::Suppressed, Reason::Past);
     assert_eq!(scene.outcomes().await, [past, sent("01 07:57")]);
+}
+
+#[tokio::test]
+async fn what_waits_to_be_sent_is_owed_still_where_its_owner_wants_it_another_way() {
+    let mut scene = Scene::new().await;
+    let mut anna = owner("anna", "Europe/Berlin");
+    anna.webhook = Some(Webhook::at("https://example.com/hook".to_owned()));
+    anna.preferences.routes = vec![Route {
+        action: Action::Email,
+        channel: ChannelKind::Webhook,
+    }];
+    scene.hand.put_owner(anna).await;
+    let lines = "DTSTART:20261201T080100Z\nDURATION:PT4H";
+    scene.hand.change("e", "anna", event("e", lines)).await;
+    // No way out is driven here but mail: it waits, as for an endpoint that is down, for longer than what is new may be late.
+    scene.hand.advance(TimeDelta::minutes(12)).await;
+    assert_eq!(scene.outcomes().await, []);
+
+    scene.hand.owner("anna", "Europe/Berlin").await;
+    scene.hand.advance(TimeDelta::minutes(1)).await;
+
+    let withdrawn = ("01 08:01".to_owned(), Outcome::Cancelled, Reason::Withdrawn);
+    let outcomes = scene.outcomes().await;
+    assert!(
+        outcomes.contains(&withdrawn) && outcomes.contains(&sent("01 08:01")),
+        "{outcomes:?}"
+    );
 }
 
 #[tokio::test]

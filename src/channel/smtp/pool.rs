@@ -19,6 +19,7 @@ use crate::channel::smtp::Tls;
 use crate::channel::smtp::TlsError;
 use crate::channel::smtp::classify;
 use crate::channel::smtp::connection::Connection;
+use crate::channel::smtp::failing::Failing;
 use crate::channel::smtp::pace;
 use crate::channel::smtp::pace::Pace;
 use crate::channel::smtp::stage::Cause;
@@ -41,9 +42,6 @@ const MAX_TRANSACTIONS: u32 = 100;
 /// Saying goodbye is a courtesy and may not hold anybody up.
 const QUIT_LIMIT: Duration = Duration::from_secs(1);
 
-/// Owners that are known as those for whom something goes wrong.
-const MOST_FAILING: usize = 1_000;
-
 /// One relay and the connections to it.
 pub struct Relay {
     shared: Arc<Shared>,
@@ -57,28 +55,9 @@ struct Shared {
     turnstile: Arc<Turnstile>,
     idle: Mutex<Idle>,
     breaker: Mutex<Breaker>,
-    /// For whom something went wrong once their recipients were named, since the last success.
-    failing: Mutex<Parties>,
+    failing: Mutex<Failing>,
     pace: Mutex<Pace>,
     standing: Mutex<Standing>,
-}
-
-/// Owners, and domains of recipients.
-#[derive(Debug, Default)]
-struct Parties {
-    owners: HashSet<u64>,
-    domains: HashSet<String>,
-}
-
-impl Parties {
-    /// Notes a message; whether it is of another owner, and for another domain, than those before.
-    fn is_new(&mut self, letter: &Letter) -> bool {
-        if self.owners.len() >= MOST_FAILING {
-            *self = Self::default();
-        }
-        let is_new_owner = self.owners.insert(letter.owner);
-        self.domains.insert(letter.to.domain().to_lowercase()) && is_new_owner
-    }
 }
 
 /// Who has a pass holds at most one connection, taken from here or new: those in use and those here are together never
@@ -240,8 +219,9 @@ impl Relay {
                 of: Blame::Target, ..
             }
             | Report::InDoubt { .. } => {
-                if !named_recipient || failing.is_new(letter) {
-                    breaker.failed(self.shared.clock.elapsed());
+                let now = self.shared.clock.elapsed();
+                if !named_recipient || failing.is_new(letter, now) {
+                    breaker.failed(now);
                 } else if was_open {
                     // It is there, and what goes wrong may go wrong for them alone.
                     breaker.succeeded();
@@ -249,7 +229,7 @@ impl Relay {
             }
             _ => {
                 breaker.succeeded();
-                *failing = Parties::default();
+                failing.forget(letter);
             }
         }
         if breaker.is_open() != was_open {
