@@ -32,6 +32,8 @@ pub(super) struct Tempo {
     slow: HashMap<u64, Duration>,
     /// Domains of recipients.
     domains: HashMap<String, Domain>,
+    /// Those of them whose last messages were slow.
+    suspects: HashSet<String>,
     /// When a message was quick last: a relay that is slow to everybody holds nobody up for another.
     quick_at: Option<Duration>,
     /// What a message takes that nothing holds up.
@@ -63,7 +65,9 @@ impl Tempo {
         let is_slow = time > self.slow_from();
         self.learn(time);
         let until = now + REMEMBERED;
-        make_room(&mut self.domains, |domain| domain.until > now);
+        if make_room(&mut self.domains, |domain| domain.until > now) {
+            self.suspects.retain(|name| self.domains.contains_key(name));
+        }
         let of_domain = self.domains.entry(domain.to_owned()).or_default();
         if of_domain.until <= now {
             *of_domain = Domain::default();
@@ -74,10 +78,12 @@ impl Tempo {
             self.slow.remove(&owner);
             of_domain.quick_at = Some(now);
             of_domain.slow.clear();
+            self.suspects.remove(domain);
             return;
         }
         if of_domain.counts(now.saturating_sub(time)) && of_domain.slow.len() < OWNERS {
             of_domain.slow.insert(owner);
+            self.suspects.insert(domain.to_owned());
         }
         self.is_held_up_by(owner, now);
     }
@@ -123,15 +129,14 @@ impl Tempo {
         if !self.is_anybody_quick(now) {
             return HashSet::new();
         }
-        let known = self.domains.iter().filter(|(_, of)| of.until > now);
-        let known: HashMap<&str, &Domain> = known.map(|(name, of)| (name.as_str(), of)).collect();
-        let ended = known
-            .iter()
-            .flat_map(|(name, of)| of.slow.iter().map(|owner| (*name, *owner)));
+        let known = |name: &str| self.domains.get(name).filter(|of| of.until > now);
+        let suspects = self.suspects.iter().map(String::as_str);
+        let suspects = suspects.filter_map(|name| Some((name, known(name)?)));
+        let ended = suspects.flat_map(|(name, of)| of.slow.iter().map(move |owner| (name, *owner)));
         let slow_from = self.slow_from();
         let under_way = under_way.filter(|it| {
             let is_slow = now.saturating_sub(it.since) > slow_from;
-            is_slow && known.get(&*it.domain).is_none_or(|of| of.counts(it.since))
+            is_slow && known(&it.domain).is_none_or(|of| of.counts(it.since))
         });
         let mut slow: HashMap<&str, HashSet<u64>> = HashMap::new();
         for (name, owner) in ended.chain(under_way.map(|it| (&*it.domain, it.owner))) {
@@ -155,10 +160,10 @@ impl Domain {
     }
 }
 
-/// Makes room for one more: what does not count any longer goes first, and else somebody.
-fn make_room<K: Eq + Hash + Clone, V>(map: &mut HashMap<K, V>, counts: impl Fn(&V) -> bool) {
+/// Makes room for one more: what does not count any longer goes first, and else somebody. Whether anything went.
+fn make_room<K: Eq + Hash + Clone, V>(map: &mut HashMap<K, V>, counts: impl Fn(&V) -> bool) -> bool {
     if map.len() < MOST {
-        return;
+        return false;
     }
     map.retain(|_, value| counts(value));
     if map.len() >= MOST
@@ -166,6 +171,7 @@ fn make_room<K: Eq + Hash + Clone, V>(map: &mut HashMap<K, V>, counts: impl Fn(&
     {
         map.remove(&key);
     }
+    true
 }
 
 #[cfg(test)]
