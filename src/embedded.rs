@@ -213,7 +213,7 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// When the message has more than 256 KiB as JSON, the key or the name is empty or has more than 512 bytes, or another
+    /// When the message has more than 256 KiB as JSON or is nested in more than 127 others, the key or the name is empty or has more than 512 bytes, or another
     /// message was asked for under this key; when the store fails.
     pub async fn dispatch<T: Serialize>(
         &self,
@@ -239,6 +239,8 @@ impl Embedded {
         when: When,
     ) -> Result<Dispatched, AskError> {
         let payload = serde_json::to_string(message).map_err(AskError::Message)?;
+        // What is nested too deeply can be written, and be read by nobody.
+        serde_json::from_str::<serde_json::Value>(&payload).map_err(AskError::Message)?;
         let terms = AlarmTerms {
             cron: None,
             target: Some(handler.to_owned()),

@@ -134,7 +134,7 @@ impl Channel for EmailChannel {
         let connections = self.relays.iter().map(smtp::Relay::at_once);
         SlowDomains {
             names: names.flatten().collect(),
-            most: connections.max().unwrap_or(1).div_ceil(2),
+            most: connections.min().unwrap_or(1).div_ceil(2),
         }
     }
 

@@ -1,5 +1,6 @@
-//! How fast mails leave for each domain of recipients, and how many at once for those that take them slowly. Where a mail goes is known only once it is judged, so it is the
-//! fire-check that finds no room for it: its claim waits here, in order, and has a turn when there is.
+//! How fast mails leave for each domain of recipients, and how many at once for those that take them slowly. Where a mail
+//! goes is known only once it is judged, so it is the fire-check that finds no room for it: its claim waits here, in order,
+//! and has a turn when there is.
 //!
 //! This knows one node, and never decides: what has had its turn is fire-checked again.
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::DateTime;
+use chrono::Datelike;
 use chrono::SecondsFormat;
 use chrono::TimeDelta;
 use chrono::Utc;
@@ -262,6 +263,9 @@ fn as_it_is(group: &Group) -> Edit {
     }
 }
 
+/// RFC 3339 writes years with four digits.
+const LAST_YEAR: i32 = 9999;
+
 /// When it fires. The store keeps milliseconds.
 fn instant(
     alarm: &Standalone,
@@ -284,7 +288,7 @@ fn instant(
             "it lies beyond all calendars: use something sooner".to_owned(),
         )
     };
-    let at = at.ok_or_else(far)?;
+    let at = at.filter(|at| at.year() <= LAST_YEAR).ok_or_else(far)?;
     match past {
         _ if at >= now => Ok(at),
         Past::Fire => Ok(now),

@@ -36,6 +36,10 @@ pub(super) fn failed(failure: &Failure, recipient: &Address) -> Report {
     let error = describe(failure, Some(recipient));
     match (&failure.cause, failure.stage) {
         (Cause::OutOfTime, _) => Report::Abandoned,
+        (Cause::GaveWay, _) => Report::Busy {
+            error,
+            after: PUT_OFF,
+        },
         // Waiting for each other is not the relay's fault.
         (_, Stage::Permit) => Report::Busy {
             error: "all connections to the relay were in use".to_owned(),
@@ -147,6 +151,7 @@ pub(super) fn describe(failure: &Failure, recipient: Option<&Address>) -> String
         Cause::TimedOut => format!("timed out at {stage}"),
         Cause::OutOfTime => format!("no time left at {stage}"),
         Cause::LeftAlone => "the relay is down; it was not asked again".to_owned(),
+        Cause::GaveWay => "it took long, and gave way to others: nothing was sent".to_owned(),
     }
 }
 

@@ -116,7 +116,13 @@ impl Connection {
             .await?;
         let mut refusal = None;
         for (stage, wanted) in [(Stage::Mail, 2), (Stage::Recipient, 2), (Stage::Data, 3)] {
-            let reply = steps.reply(stage, wanted, self.dialogue.reply()).await;
+            let mut reply = steps.reply(stage, wanted, self.dialogue.reply()).await;
+            if let (Stage::Mail, Err(failure)) = (stage, &mut reply)
+                && matches!(failure.cause, Cause::TimedOut)
+            {
+                // A relay may keep its reply until it has one for the recipient, too, and it is that one that takes long.
+                failure.stage = Stage::Recipient;
+            }
             match (reply, &refusal) {
                 (Ok(_), None) => {}
                 // A relay that would take a body for nobody gets none (RFC 2920 section 3.1): the connection ends.

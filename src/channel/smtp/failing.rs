@@ -18,23 +18,44 @@ pub(super) struct Failing {
     owners: HashSet<u64>,
     domains: HashSet<String>,
     since: Duration,
+    /// When something went well, for whomever.
+    well_at: Option<Duration>,
+}
+
+/// What a failure says of the relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Says {
+    /// It may be in trouble.
+    Trouble,
+    /// It is there.
+    IsThere,
+    Nothing,
 }
 
 impl Failing {
-    /// Notes a message for which something went wrong; whether nothing did so far for its owner, nor for its domain.
-    pub(super) fn is_new(&mut self, letter: &Letter, now: Duration) -> bool {
-        if now.saturating_sub(self.since) >= REMEMBERED || self.owners.len() >= MOST {
-            *self = Self {
-                since: now,
-                ..Self::default()
-            };
+    /// Something went wrong for a message; whether a reply of the relay said so. It is news where nothing did so far for its
+    /// owner, nor for its domain, or where nothing goes well for anybody.
+    pub(super) fn failed(&mut self, letter: &Letter, is_reply: bool, now: Duration) -> Says {
+        let lately = |at: Duration| now.saturating_sub(at) < REMEMBERED;
+        if !lately(self.since) || self.owners.len() >= MOST {
+            self.owners.clear();
+            self.domains.clear();
+            self.since = now;
         }
         let is_new_owner = self.owners.insert(letter.owner);
-        self.domains.insert(letter.to.domain().to_lowercase()) && is_new_owner
+        let is_new = self.domains.insert(letter.to.domain().to_lowercase()) && is_new_owner;
+        if is_new || !self.well_at.is_some_and(lately) {
+            Says::Trouble
+        } else if is_reply {
+            Says::IsThere
+        } else {
+            Says::Nothing
+        }
     }
 
-    /// Notes that nothing went wrong for a message.
-    pub(super) fn forget(&mut self, letter: &Letter) {
+    /// The relay took a message, or refused it for what it is.
+    pub(super) fn served(&mut self, letter: &Letter, now: Duration) {
+        self.well_at = Some(now);
         self.owners.remove(&letter.owner);
         self.domains.remove(&letter.to.domain().to_lowercase());
     }
@@ -54,17 +75,39 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_again_or_at_the_same_domain_is_not_new_until_it_goes_well_or_is_long_ago() {
+    fn who_fails_again_or_at_the_same_domain_is_no_news_while_others_are_served() {
         let now = Duration::from_secs(1_000);
+        let later = now + REMEMBERED;
         let mut failing = Failing::default();
-        let mut is_new = |owner, domain, now| failing.is_new(&letter(owner, domain), now);
-        assert!(is_new(1, "a.org", now));
-        assert!(!is_new(1, "b.org", now) && !is_new(2, "A.org", now));
-        assert!(is_new(3, "c.org", now));
-        assert!(is_new(1, "a.org", now + REMEMBERED), "that was long ago");
-
-        failing.forget(&letter(1, "a.org"));
-
-        assert!(failing.is_new(&letter(1, "a.org"), now + REMEMBERED));
+        let says =
+            |failing: &mut Failing, owner, domain, now| failing.failed(&letter(owner, domain), true, now);
+        assert_eq!(says(&mut failing, 1, "a.org", now), Says::Trouble);
+        assert_eq!(
+            says(&mut failing, 1, "a.org", now),
+            Says::Trouble,
+            "nobody is served"
+        );
+        failing.served(&letter(9, "well.org"), now);
+        assert_eq!(says(&mut failing, 1, "b.org", now), Says::IsThere);
+        assert_eq!(says(&mut failing, 2, "A.org", now), Says::IsThere);
+        let lost = failing.failed(&letter(1, "a.org"), false, now);
+        assert_eq!(lost, Says::Nothing);
+        assert_eq!(says(&mut failing, 3, "c.org", now), Says::Trouble);
+        failing.served(&letter(1, "a.org"), now);
+        assert_eq!(
+            says(&mut failing, 1, "a.org", now),
+            Says::Trouble,
+            "it went well before"
+        );
+        assert_eq!(
+            says(&mut failing, 1, "a.org", later),
+            Says::Trouble,
+            "that is long ago"
+        );
+        assert_eq!(
+            says(&mut failing, 1, "a.org", later),
+            Says::Trouble,
+            "and nobody is served"
+        );
     }
 }

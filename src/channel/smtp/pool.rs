@@ -20,6 +20,7 @@ use crate::channel::smtp::TlsError;
 use crate::channel::smtp::classify;
 use crate::channel::smtp::connection::Connection;
 use crate::channel::smtp::failing::Failing;
+use crate::channel::smtp::failing::Says;
 use crate::channel::smtp::pace;
 use crate::channel::smtp::pace::Pace;
 use crate::channel::smtp::stage::Cause;
@@ -179,12 +180,13 @@ impl Relay {
                 ..
             })
         );
-        let named_recipient = outcome
-            .as_ref()
-            .is_err_and(|failure| failure.stage >= Stage::Recipient);
+        let failure = outcome.as_ref().err();
+        let says_no = failure
+            .filter(|failure| failure.stage >= Stage::Recipient)
+            .map(|failure| matches!(failure.cause, Cause::Refused(_)));
         let report = self.judge(outcome, letter);
         if was_asked {
-            self.note(&report, letter, named_recipient);
+            self.note(&report, letter, says_no);
             if let Some(witness) = &self.witness {
                 witness(&self.name(), &report);
             }
@@ -208,29 +210,30 @@ impl Relay {
         }
     }
 
-    /// What an attempt says about the relay: that it refuses a message shows that it is there. What went wrong once a recipient
-    /// was named may be their server's: it says no more, however often it happens to one owner or at one domain.
-    fn note(&self, report: &Report, letter: &Letter, named_recipient: bool) {
+    /// What an attempt says about the relay: that it refuses a message shows that it is there. `says_no` is none before a
+    /// recipient was named, and says whether it was a reply that said no.
+    fn note(&self, report: &Report, letter: &Letter, says_no: Option<bool>) {
+        let now = self.shared.clock.elapsed();
         let mut failing = self.shared.failing.lock().expect("no holder panics");
         let mut breaker = self.shared.breaker();
         let was_open = breaker.is_open();
-        match report {
-            Report::Transient {
-                of: Blame::Target, ..
-            }
-            | Report::InDoubt { .. } => {
-                let now = self.shared.clock.elapsed();
-                if !named_recipient || failing.is_new(letter, now) {
-                    breaker.failed(now);
-                } else if was_open {
-                    // It is there, and what goes wrong may go wrong for them alone.
-                    breaker.succeeded();
+        let is_trouble = matches!(
+            report,
+            Report::InDoubt { .. }
+                | Report::Transient {
+                    of: Blame::Target,
+                    ..
                 }
+        );
+        if is_trouble {
+            match says_no.map_or(Says::Trouble, |is_reply| failing.failed(letter, is_reply, now)) {
+                Says::Trouble => breaker.failed(now),
+                Says::IsThere if was_open => breaker.succeeded(),
+                Says::IsThere | Says::Nothing => {}
             }
-            _ => {
-                breaker.succeeded();
-                failing.forget(letter);
-            }
+        } else {
+            breaker.succeeded();
+            failing.served(letter, now);
         }
         if breaker.is_open() != was_open {
             let relay = self.name();
@@ -265,13 +268,11 @@ impl Relay {
         let outcome = self.transact(steps, letter, &pass).await;
         let took = self.shared.clock.elapsed().saturating_sub(began);
         self.shared.pace().took(took);
-        // What went wrong before a message was named says nothing of whose it is.
-        if outcome
-            .as_ref()
-            .err()
-            .is_none_or(|failure| failure.stage >= Stage::Mail)
-        {
-            pass.took(took);
+        match &outcome {
+            Ok(_) => pass.was_taken(),
+            // What went wrong before a message was named says nothing of whose it is.
+            Err(failure) if failure.stage >= Stage::Mail => pass.was_refused(),
+            Err(_) => {}
         }
         outcome
     }
@@ -395,13 +396,16 @@ async fn begin(
     letter: &Letter,
     pass: &Pass,
 ) -> Result<(), Failure> {
-    tokio::select! {
+    pass.begins();
+    let begun = tokio::select! {
         begun = connection.begin(steps, letter) => begun,
         () = pass.is_to_give_way() => Err(Failure {
             stage: Stage::Permit,
-            cause: Cause::TimedOut,
+            cause: Cause::GaveWay,
         }),
-    }
+    };
+    pass.has_begun();
+    begun
 }
 
 async fn quit(connection: Connection) {

@@ -75,6 +75,8 @@ pub(super) enum Cause {
     OutOfTime,
     /// The relay is down, and it is not yet time to look whether it is back.
     LeftAlone,
+    /// Others needed the connection more.
+    GaveWay,
 }
 
 impl Failure {

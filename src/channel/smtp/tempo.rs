@@ -56,31 +56,30 @@ struct Domain {
 pub(super) struct UnderWay {
     pub(super) owner: u64,
     pub(super) domain: String,
-    pub(super) since: Duration,
+    /// Since when the relay has heard of it.
+    pub(super) since: Option<Duration>,
 }
 
 impl Tempo {
-    /// A message of `owner` for somebody at `domain` took so long.
+    /// The relay took a message of `owner` for somebody at `domain`, and so much time.
     pub(super) fn took(&mut self, (owner, domain): (u64, &str), time: Duration, now: Duration) {
         let is_slow = time > self.slow_from();
         self.learn(time);
-        let until = now + REMEMBERED;
-        if make_room(&mut self.domains, |domain| domain.until > now) {
-            self.suspects.retain(|name| self.domains.contains_key(name));
-        }
-        let of_domain = self.domains.entry(domain.to_owned()).or_default();
-        if of_domain.until <= now {
-            *of_domain = Domain::default();
-        }
-        of_domain.until = until;
-        if !is_slow {
-            self.quick_at = Some(now);
-            self.slow.remove(&owner);
-            of_domain.quick_at = Some(now);
-            of_domain.slow.clear();
-            self.suspects.remove(domain);
+        if is_slow {
+            self.took_long((owner, domain), time, now);
             return;
         }
+        self.quick_at = Some(now);
+        self.slow.remove(&owner);
+        self.suspects.remove(domain);
+        let of_domain = self.domain(domain, now);
+        of_domain.quick_at = Some(now);
+        of_domain.slow.clear();
+    }
+
+    /// The relay took long over a message, whether it took it or not.
+    pub(super) fn took_long(&mut self, (owner, domain): (u64, &str), time: Duration, now: Duration) {
+        let of_domain = self.domain(domain, now);
         if of_domain.counts(now.saturating_sub(time)) && of_domain.slow.len() < OWNERS {
             of_domain.slow.insert(owner);
             self.suspects.insert(domain.to_owned());
@@ -88,9 +87,24 @@ impl Tempo {
         self.is_held_up_by(owner, now);
     }
 
+    /// What is known of a domain, from now on for a while.
+    fn domain(&mut self, name: &str, now: Duration) -> &mut Domain {
+        if !self.domains.contains_key(name) && make_room(&mut self.domains, |domain| domain.until > now) {
+            self.suspects.retain(|name| self.domains.contains_key(name));
+        }
+        let domain = self.domains.entry(name.to_owned()).or_default();
+        if domain.until <= now {
+            *domain = Domain::default();
+        }
+        domain.until = now + REMEMBERED;
+        domain
+    }
+
     /// A message of `owner` is slow, whether it has ended or not.
     pub(super) fn is_held_up_by(&mut self, owner: u64, now: Duration) {
-        make_room(&mut self.slow, |until| *until > now);
+        if !self.slow.contains_key(&owner) {
+            make_room(&mut self.slow, |until| *until > now);
+        }
         self.slow.insert(owner, now + REMEMBERED);
     }
 
@@ -103,6 +117,12 @@ impl Tempo {
     pub(super) fn slow_from(&self) -> Duration {
         self.usual
             .map_or(SLOW.1, |usual| (usual * TIMES).clamp(SLOW.0, SLOW.1))
+    }
+
+    /// Whether a message has been under way for long.
+    pub(super) fn is_slow_by_now(&self, message: &UnderWay, now: Duration) -> bool {
+        let since = message.since;
+        since.is_some_and(|since| now.saturating_sub(since) >= self.slow_from())
     }
 
     /// Whether messages of `owner` take longer than those of others do, or may.
@@ -133,10 +153,9 @@ impl Tempo {
         let suspects = self.suspects.iter().map(String::as_str);
         let suspects = suspects.filter_map(|name| Some((name, known(name)?)));
         let ended = suspects.flat_map(|(name, of)| of.slow.iter().map(move |owner| (name, *owner)));
-        let slow_from = self.slow_from();
         let under_way = under_way.filter(|it| {
-            let is_slow = now.saturating_sub(it.since) > slow_from;
-            is_slow && known(&it.domain).is_none_or(|of| of.counts(it.since))
+            let counts = |since| known(&it.domain).is_none_or(|of| of.counts(since));
+            self.is_slow_by_now(it, now) && it.since.is_some_and(counts)
         });
         let mut slow: HashMap<&str, HashSet<u64>> = HashMap::new();
         for (name, owner) in ended.chain(under_way.map(|it| (&*it.domain, it.owner))) {
@@ -218,7 +237,7 @@ mod tests {
         let under_way = |owner, domain: &str| UnderWay {
             owner,
             domain: domain.to_owned(),
-            since,
+            since: Some(since),
         };
         let slow = |tempo: &Tempo, under_way: &[UnderWay]| {
             let mut slow: Vec<_> = tempo.slow_domains(under_way.iter(), NOW).into_iter().collect();

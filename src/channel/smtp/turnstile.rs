@@ -65,11 +65,46 @@ impl Pass {
         self.told.notified().await;
     }
 
-    /// What it was for took so long: the relay dealt with a message.
-    pub(super) fn took(&self, time: Duration) {
+    /// A message is named to the relay from now on.
+    pub(super) fn begins(&self) {
         let now = self.turnstile.clock.elapsed();
-        let (owner, domain) = &self.party;
-        self.turnstile.state().tempo.took((*owner, domain), time, now);
+        if let Some(under_way) = self.turnstile.state().under_way.get_mut(&self.number) {
+            under_way.since = Some(now);
+        }
+    }
+
+    /// The relay has heard of the message: it gives way to nobody any more.
+    pub(super) fn has_begun(&self) {
+        self.turnstile.state().told.remove(&self.number);
+    }
+
+    /// The relay took the message.
+    pub(super) fn was_taken(&self) {
+        let now = self.turnstile.clock.elapsed();
+        let mut state = self.turnstile.state();
+        if let Some((time, tempo, under_way)) = state.ended(self.number, now) {
+            tempo.took((under_way.owner, &under_way.domain), time, now);
+        }
+    }
+
+    /// The relay did not take the message. That may be quick where another would not be.
+    pub(super) fn was_refused(&self) {
+        let now = self.turnstile.clock.elapsed();
+        let mut state = self.turnstile.state();
+        if let Some((time, tempo, under_way)) = state.ended(self.number, now)
+            && time > tempo.slow_from()
+        {
+            tempo.took_long((under_way.owner, &under_way.domain), time, now);
+        }
+    }
+}
+
+impl State {
+    /// How long a message took, of which the relay had heard.
+    fn ended(&mut self, number: u64, now: Duration) -> Option<(Duration, &mut Tempo, &UnderWay)> {
+        let under_way = self.under_way.get(&number)?;
+        let time = now.saturating_sub(under_way.since?);
+        Some((time, &mut self.tempo, under_way))
     }
 }
 
@@ -162,10 +197,14 @@ impl Turnstile {
         };
         state.passes += 1;
         state.told.insert(pass.number, Arc::clone(&pass.told));
-        let since = now;
-        state
-            .under_way
-            .insert(pass.number, UnderWay { owner, domain, since });
+        state.under_way.insert(
+            pass.number,
+            UnderWay {
+                owner,
+                domain,
+                since: None,
+            },
+        );
         Some((pass, waits))
     }
 
@@ -191,17 +230,20 @@ impl Turnstile {
         if inside.total() < self.most || is_too_soon || !is_any_other {
             return;
         }
-        let long = tempo.slow_from();
-        let is_slow = |it: &UnderWay| now.saturating_sub(it.since) >= long || tempo.was_slow(it.owner, now);
-        let slow = under_way.iter().filter(|(_, it)| is_slow(it));
-        let slow: Vec<(u64, u64)> = slow.map(|(number, it)| (*number, it.owner)).collect();
-        for (_, owner) in &slow {
+        let mut slow: Vec<(bool, u64, u64)> = under_way
+            .iter()
+            .filter(|(_, it)| tempo.is_slow_by_now(it, now) || tempo.was_slow(it.owner, now))
+            .map(|(number, it)| (!tempo.was_slow(it.owner, now), *number, it.owner))
+            .collect();
+        // Those stay who were known as slow before, for they have waited for their turn.
+        slow.sort_unstable();
+        for (_, _, owner) in &slow {
             tempo.is_held_up_by(*owner, now);
         }
-        let stay = slow.iter().filter(|(number, _)| told.contains_key(number));
-        let beyond: Vec<u64> = stay
+        let numbers = slow.iter().map(|(_, number, _)| *number);
+        let beyond: Vec<u64> = numbers
             .skip(self.most.div_ceil(2))
-            .map(|(number, _)| *number)
+            .filter(|number| told.contains_key(number))
             .take(self.most.saturating_sub(told_at.len()))
             .collect();
         for told in beyond.iter().filter_map(|number| told.remove(number)) {
@@ -228,7 +270,15 @@ mod tests {
     }
 
     fn enter(turnstile: &Arc<Turnstile>, owner: u64) -> Option<Pass> {
-        turnstile.enter(owner, "a.org").now_or_never()
+        let pass = turnstile.enter(owner, "a.org").now_or_never();
+        pass.inspect(Pass::begins)
+    }
+
+    /// A message of `owner` that takes so long.
+    fn pass_through(turnstile: &Arc<Turnstile>, owner: u64, clock: &ManualClock, time: Duration) {
+        let pass = enter(turnstile, owner).expect("there is room");
+        clock.advance(time);
+        pass.was_taken();
     }
 
     #[test]
@@ -277,9 +327,9 @@ mod tests {
     #[test]
     fn however_many_owners_are_slow_half_of_the_connections_are_for_others() {
         let (turnstile, clock) = turnstile(8);
-        enter(&turnstile, 100).unwrap().took(Duration::from_millis(5));
+        pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
         for owner in 0..20 {
-            enter(&turnstile, owner).unwrap().took(Duration::from_secs(10));
+            pass_through(&turnstile, owner, &clock, Duration::from_secs(10));
         }
         let slow: Vec<Pass> = (0..20).filter_map(|owner| enter(&turnstile, owner)).collect();
         assert_eq!(slow.len(), 4);
@@ -293,7 +343,7 @@ mod tests {
 
     #[test]
     fn who_may_be_quick_does_not_wait_for_all_who_were_slow() {
-        let turnstile = turnstile(8).0;
+        let (turnstile, clock) = turnstile(8);
         let slow: Vec<Pass> = (0..8).filter_map(|owner| enter(&turnstile, owner)).collect();
         let mut again: Vec<_> = (0..8)
             .map(|owner| Box::pin(turnstile.enter(owner, "a.org")))
@@ -302,9 +352,8 @@ mod tests {
         let mut other = Box::pin(turnstile.enter(9, "a.org"));
         assert!((&mut other).now_or_never().is_none());
 
-        for pass in &slow {
-            pass.took(Duration::from_secs(10));
-        }
+        clock.advance(Duration::from_secs(10));
+        slow.iter().for_each(Pass::was_taken);
         drop(slow);
 
         assert!(other.now_or_never().is_some(), "nobody was quick so far");
@@ -313,9 +362,10 @@ mod tests {
     #[test]
     fn a_domain_is_slow_while_messages_for_it_are_under_way_for_long() {
         let (turnstile, clock) = turnstile(8);
-        enter(&turnstile, 100).unwrap().took(Duration::from_millis(5));
+        pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
         let slow: Vec<Pass> = (0..3)
             .filter_map(|owner| turnstile.enter(owner, "slow.org").now_or_never())
+            .inspect(Pass::begins)
             .collect();
         assert!(turnstile.slow_domains().is_empty());
         clock.advance(Duration::from_secs(2));
@@ -327,7 +377,7 @@ mod tests {
     #[tokio::test]
     async fn who_turns_out_to_be_slow_beyond_their_half_gives_way_to_others() {
         let (turnstile, clock) = turnstile(4);
-        enter(&turnstile, 100).unwrap().took(Duration::from_millis(5));
+        pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
         let slow: Vec<Pass> = (0..4).filter_map(|owner| enter(&turnstile, owner)).collect();
         let gives_way = |pass: &Pass| pass.is_to_give_way().now_or_never().is_some();
         turnstile.make_way();
@@ -343,9 +393,30 @@ mod tests {
         let told: Vec<bool> = slow.iter().map(gives_way).collect();
         assert_eq!(told, [false, false, true, true]);
         assert!((0..4).all(|owner| turnstile.is_slow(owner)));
+        clock.advance(GIVE_WAY_EVERY);
         turnstile.make_way();
         assert!(!slow.iter().any(gives_way), "half of them are theirs");
         drop(slow);
-        other.await.took(Duration::from_millis(5));
+        assert!(other.now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn who_was_known_as_slow_or_has_begun_stays() {
+        let (turnstile, clock) = turnstile(4);
+        pass_through(&turnstile, 9, &clock, Duration::from_secs(2));
+        pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
+        let mut slow: Vec<Pass> = (0..3).filter_map(|owner| enter(&turnstile, owner)).collect();
+        slow.extend(enter(&turnstile, 9));
+        slow[2].has_begun();
+        let mut other = Box::pin(turnstile.enter(8, "a.org"));
+        assert!((&mut other).now_or_never().is_none());
+
+        clock.advance(Duration::from_secs(1));
+        turnstile.make_way();
+
+        let told = slow
+            .iter()
+            .map(|pass| pass.is_to_give_way().now_or_never().is_some());
+        assert_eq!(told.collect::<Vec<_>>(), [false, true, false, false]);
     }
 }

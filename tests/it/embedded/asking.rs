@@ -2,6 +2,9 @@
 
 use carillon::store::AlarmChange;
 use carillon::trigger::ChannelKind;
+use chrono::DateTime;
+use chrono::Utc;
+use serde_json::Value;
 
 use super::*;
 
@@ -131,11 +134,23 @@ async fn what_makes_no_sense_is_refused_with_the_cure() {
         (often, "tea", "m", "k", NOW, "use 1 to 100"),
         (short, "tea", "m", "k", NOW, "use 100 to 60000"),
         (plain(), "tea", "m", "k", far, "use something sooner"),
+        (
+            plain(),
+            "tea",
+            "m",
+            "k",
+            When::At(DateTime::<Utc>::MAX_UTC),
+            "use something sooner",
+        ),
     ] {
         let refused = node.dispatch_with(terms, (handler, &message), key, when).await;
         let refused = refused.expect_err(told).to_string();
         assert!(refused.contains(told), "{refused}");
     }
+    let nested = (0..200).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+    let refused = node.dispatch("tea", &nested, "k", NOW).await;
+    let refused = refused.expect_err("no handler could read it").to_string();
+    assert!(refused.contains("recursion limit"), "{refused}");
     let listed = node.alarms(None, None, 10).await.expect("the store works");
     assert!(listed.is_empty(), "{listed:?}");
 }
