@@ -10,7 +10,6 @@ use crate::channel::Channel;
 use crate::channel::Deadline;
 use crate::channel::Message;
 use crate::channel::Report;
-use crate::channel::SlowDomains;
 use crate::channel::Witness;
 use crate::channel::breaker::Openness;
 use crate::channel::smtp;
@@ -127,15 +126,6 @@ impl Channel for EmailChannel {
 
     fn is_slow(&self, owner: u64) -> bool {
         self.relays.iter().any(|relay| relay.is_slow(owner))
-    }
-
-    fn slow_domains(&self) -> SlowDomains {
-        let names = self.relays.iter().map(smtp::Relay::slow_domains);
-        let connections = self.relays.iter().map(smtp::Relay::at_once);
-        SlowDomains {
-            names: names.flatten().collect(),
-            most: connections.min().unwrap_or(1).div_ceil(2),
-        }
     }
 
     fn openness(&self) -> Openness {

@@ -13,7 +13,6 @@ pub mod sms;
 pub mod smtp;
 pub mod webhook;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,15 +20,6 @@ use crate::channel::breaker::Openness;
 
 /// Bytes of a payload that a target asks to be given back, and that are kept.
 pub const PAYLOAD: usize = 16 * 1024;
-
-/// Domains for which messages take longer than for others: they have half of what can be sent at once between them.
-#[derive(Debug, Clone, Default)]
-pub struct SlowDomains {
-    /// Their names, in small letters.
-    pub names: HashSet<String>,
-    /// How many messages may be under way to all of them.
-    pub most: usize,
-}
 
 /// What is to be sent, rendered for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,11 +181,6 @@ pub trait Channel: Send + Sync + std::fmt::Debug {
     /// way between them.
     fn is_slow(&self, _owner: u64) -> bool {
         false
-    }
-
-    /// The domains of recipients for which messages take longer than for others.
-    fn slow_domains(&self) -> SlowDomains {
-        SlowDomains::default()
     }
 
     /// How many may send now: while nobody on the other side is there, what is due waits where it is.

@@ -1,6 +1,5 @@
-//! How fast mails leave for each domain of recipients, and how many at once for those that take them slowly. Where a mail
-//! goes is known only once it is judged, so it is the fire-check that finds no room for it: its claim waits here, in order,
-//! and has a turn when there is.
+//! How fast mails leave for each domain of recipients. Where a mail goes is known only once it is judged, so it is the
+//! fire-check that finds no room for it: its claim waits here, in order, and has a turn when there is.
 //!
 //! This knows one node, and never decides: what has had its turn is fire-checked again.
 
@@ -10,7 +9,6 @@ use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::channel::SlowDomains;
 use crate::delivery::places::Places;
 use crate::delivery::places::Rate;
 use crate::delivery::waiting::Waiting;
@@ -24,7 +22,6 @@ const TIDY: Duration = Duration::from_mins(1);
 #[derive(Debug, Default)]
 pub struct Domains {
     rate: Option<Rate>,
-    slow: SlowDomains,
     now: Duration,
     tidied: Duration,
     of: BTreeMap<String, Domain>,
@@ -32,8 +29,6 @@ pub struct Domains {
     last: String,
     /// Which have a place, and of what domain, until their fire-check is over.
     placed: HashMap<TriggerId, String>,
-    /// Which are under way, and to what domain.
-    under_way: HashMap<TriggerId, String>,
     /// Where those wanted to go that a fire-check found no room for.
     refused: HashMap<TriggerId, String>,
 }
@@ -45,9 +40,9 @@ struct Domain {
 }
 
 impl Domains {
-    /// Follows the configuration, what is known of the other side, and the boot-time clock.
-    pub fn follow(&mut self, rate: Option<NonZeroU32>, slow: SlowDomains, now: Duration) {
-        (self.rate, self.slow, self.now) = (rate.map(Rate::of), slow, now);
+    /// Follows the configuration and the boot-time clock.
+    pub fn follow(&mut self, rate: Option<NonZeroU32>, now: Duration) {
+        (self.rate, self.now) = (rate.map(Rate::of), now);
         if now.saturating_sub(self.tidied) >= TIDY {
             self.of
                 .retain(|_, domain| !domain.waiting.is_empty() || !domain.places.are_untouched(now));
@@ -57,15 +52,15 @@ impl Domains {
 
     /// Whether a mail may leave for this address now; asked again of the same trigger, the answer is the same.
     pub fn may_leave(&mut self, id: TriggerId, address: &str) -> bool {
+        let Some(rate) = self.rate else {
+            return true;
+        };
         if self.placed.contains_key(&id) {
             return true;
         }
         let name = address.rsplit('@').next().unwrap_or_default().to_lowercase();
-        let is_held_up = self.is_held_up(&name);
-        let may_leave = self.rate.map_or(!is_held_up, |rate| {
-            let domain = self.of.entry(name.clone()).or_default();
-            !is_held_up && domain.waiting.is_empty() && domain.places.take(rate, self.now)
-        });
+        let domain = self.of.entry(name.clone()).or_default();
+        let may_leave = domain.waiting.is_empty() && domain.places.take(rate, self.now);
         let noted = if may_leave {
             &mut self.placed
         } else {
@@ -73,22 +68,6 @@ impl Domains {
         };
         noted.insert(id, name);
         may_leave
-    }
-
-    /// Whether as many as may be are on their way to domains that are slow, of which this is one.
-    fn is_held_up(&self, name: &str) -> bool {
-        let SlowDomains { names, most } = &self.slow;
-        names.contains(name) && {
-            let on_their_way = self.under_way.values().chain(self.placed.values());
-            on_their_way.filter(|name| names.contains(*name)).count() >= *most
-        }
-    }
-
-    /// A mail that stands for these is not under way any more.
-    pub fn ended(&mut self, triggers: &[TriggerId]) {
-        for id in triggers {
-            self.under_way.remove(id);
-        }
     }
 
     /// Lets those of `left` wait that there was no room for; returns the others. The fire-check of `claims` is over, and
@@ -108,12 +87,10 @@ impl Domains {
         }
         for claim in claims {
             self.refused.remove(&claim.id);
-            let Some(name) = self.placed.remove(&claim.id) else {
-                continue;
-            };
-            if leaving.contains(&claim.id) {
-                self.under_way.insert(claim.id, name);
-            } else if let Some((domain, rate)) = self.of.get_mut(&name).zip(self.rate) {
+            let unused = self.placed.remove(&claim.id);
+            let unused = unused.filter(|_| !leaving.contains(&claim.id));
+            let domain = unused.and_then(|name| self.of.get_mut(&name));
+            if let Some((domain, rate)) = domain.zip(self.rate) {
                 domain.places.give_back(rate);
             }
         }
@@ -148,9 +125,6 @@ impl Domains {
 
     /// The one whose turn it is of a domain that has a place.
     fn take_one(&mut self, name: &String, admits: &mut dyn FnMut(u64) -> bool) -> Option<Claimed> {
-        if self.is_held_up(name) {
-            return None;
-        }
         let domain = self.of.get_mut(name)?;
         if self
             .rate
@@ -187,10 +161,8 @@ impl Domains {
     }
 
     fn pauses(&self, now: Duration) -> impl Iterator<Item = Duration> {
-        let waiting = self.of.iter().filter(|(_, domain)| !domain.waiting.is_empty());
-        // What is held up goes on once one of those is over that are under way.
-        let waiting = waiting.filter(|(name, _)| !self.is_held_up(name));
-        waiting.map(move |(_, domain)| {
+        let waiting = self.of.values().filter(|domain| !domain.waiting.is_empty());
+        waiting.map(move |domain| {
             self.rate
                 .map_or(Duration::ZERO, |rate| domain.places.pause(rate, now))
         })
@@ -232,7 +204,7 @@ mod tests {
 
     fn two_a_second() -> Domains {
         let mut domains = Domains::default();
-        domains.follow(NonZeroU32::new(2), SlowDomains::default(), at(100_000));
+        domains.follow(NonZeroU32::new(2), at(100_000));
         domains
     }
 
@@ -254,10 +226,10 @@ mod tests {
 
         assert_eq!(domains.pause(at(100_000)), Some(at(500)));
         assert_eq!(domains.take(9, &mut |_| true), []);
-        domains.follow(NonZeroU32::new(2), SlowDomains::default(), at(100_500));
+        domains.follow(NonZeroU32::new(2), at(100_500));
         assert_eq!(numbers(&domains.take(9, &mut |_| true)), [2]);
         assert_eq!(ask(&mut domains, &[(2, "slow.org"), (5, "slow.org")]), [2]);
-        domains.follow(NonZeroU32::new(2), SlowDomains::default(), at(101_000));
+        domains.follow(NonZeroU32::new(2), at(101_000));
         assert_eq!(numbers(&domains.take(9, &mut |_| true)), [3]);
     }
 
@@ -269,7 +241,7 @@ mod tests {
             &[(1, "a.org"), (2, "a.org"), (3, "a.org"), (4, "a.org")],
         );
 
-        domains.follow(NonZeroU32::new(2), SlowDomains::default(), at(160_000));
+        domains.follow(NonZeroU32::new(2), at(160_000));
 
         assert_eq!(numbers(&domains.take(9, &mut |_| true)), [2]);
     }
@@ -284,11 +256,7 @@ mod tests {
 
         let mut taken = Vec::new();
         for round in 1..5 {
-            domains.follow(
-                NonZeroU32::new(2),
-                SlowDomains::default(),
-                at(100_000 + round * 1_000),
-            );
+            domains.follow(NonZeroU32::new(2), at(100_000 + round * 1_000));
             taken.extend(numbers(&domains.take(1, &mut |_| true)));
         }
 
@@ -315,7 +283,7 @@ mod tests {
         let mut domains = two_a_second();
         ask(&mut domains, &[(1, "a.org"), (2, "a.org"), (3, "a.org")]);
 
-        domains.follow(None, SlowDomains::default(), at(100_000));
+        domains.follow(None, at(100_000));
 
         assert_eq!(numbers(&domains.take(9, &mut |_| true)), [2, 3]);
         assert_eq!(domains.pause(at(100_000)), None);
@@ -336,7 +304,7 @@ mod tests {
         );
 
         assert_eq!(numbers(&domains.take_of(&HashSet::from([3, 5]), 9)), [3, 5]);
-        domains.follow(None, SlowDomains::default(), at(100_000));
+        domains.follow(None, at(100_000));
         assert_eq!(numbers(&domains.take(9, &mut |_| true)), [2]);
     }
 
@@ -369,39 +337,11 @@ mod tests {
         domains.hold(&flood, &flood[1..], &leaving);
         assert!(ask(&mut domains, &[(200, "a.org")]).is_empty());
 
-        domains.follow(NonZeroU32::new(2), SlowDomains::default(), at(101_000));
+        domains.follow(NonZeroU32::new(2), at(101_000));
         let first = domains.take(1, &mut |_| true);
-        domains.follow(NonZeroU32::new(2), SlowDomains::default(), at(102_000));
+        domains.follow(NonZeroU32::new(2), at(102_000));
         let second = domains.take(1, &mut |_| true);
 
         assert!(numbers(&[first, second].concat()).contains(&200));
-    }
-
-    #[test]
-    fn slow_domains_have_few_mails_under_way_between_them_and_others_as_many_as_they_like() {
-        let mut domains = Domains::default();
-        let slow = || SlowDomains {
-            names: HashSet::from(["a.org".to_owned(), "b.org".to_owned()]),
-            most: 2,
-        };
-        domains.follow(None, slow(), at(100_000));
-        let asked = [
-            (1, "a.org"),
-            (2, "B.org"),
-            (3, "a.org"),
-            (4, "c.org"),
-            (5, "b.org"),
-        ];
-        assert_eq!(ask(&mut domains, &asked), [1, 2, 4]);
-        assert_eq!(domains.pause(at(100_000)), None, "an end is waited for");
-        assert_eq!(domains.take(9, &mut |_| true), []);
-
-        domains.ended(&[claim(1).id]);
-
-        assert_eq!(numbers(&domains.take(9, &mut |_| true)), [3]);
-        assert_eq!(ask(&mut domains, &[(3, "a.org")]), [3]);
-        assert_eq!(domains.take(9, &mut |_| true), []);
-        domains.follow(None, SlowDomains::default(), at(100_000));
-        assert_eq!(numbers(&domains.take(9, &mut |_| true)), [5]);
     }
 }

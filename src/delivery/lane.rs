@@ -145,18 +145,12 @@ struct Grant {
 /// A message that is under way for an owner; no longer once this is dropped.
 struct Seat {
     seats: Arc<Mutex<Seats>>,
-    domains: Arc<Mutex<Domains>>,
     freed: Arc<Notify>,
     owner: u64,
-    triggers: Vec<TriggerId>,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.domains
-            .lock()
-            .expect("no holder panics")
-            .ended(&self.triggers);
         self.seats.lock().expect("no holder panics").leave(self.owner);
         self.freed.notify_one();
     }
@@ -285,7 +279,7 @@ impl Lane {
             .spend(messages.len(), self.shared.clock.elapsed());
         for candidates in messages {
             let permit = permits.split(1);
-            let seat = self.seat(&candidates);
+            let seat = self.seat(candidates[0].owner.id.hash());
             let config = config.channels.get(&self.kind);
             if let Some(config) = config.map(|config| notice::config_for(&candidates[0], config)) {
                 let grant = Grant {
@@ -299,15 +293,12 @@ impl Lane {
         }
     }
 
-    fn seat(&self, candidates: &[Candidate]) -> Seat {
-        let owner = candidates[0].owner.id.hash();
+    fn seat(&self, owner: u64) -> Seat {
         self.seats().take(owner);
         Seat {
             seats: Arc::clone(&self.seats),
-            domains: Arc::clone(&self.domains),
             freed: Arc::clone(&self.freed),
             owner,
-            triggers: candidates.iter().map(|it| it.trigger.id).collect(),
         }
     }
 

@@ -1,6 +1,5 @@
 //! Connections to the relay: never more than there may be, reused while they are fresh, closed when nobody needs them.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -119,16 +118,6 @@ impl Relay {
         self.shared.turnstile.is_slow(owner)
     }
 
-    /// The domains whose messages take longer than those for others.
-    pub fn slow_domains(&self) -> HashSet<String> {
-        self.shared.turnstile.slow_domains()
-    }
-
-    /// How many messages it takes at once.
-    pub fn at_once(&self) -> usize {
-        self.shared.config.connections
-    }
-
     /// How many messages can be on their way at once, most of them waiting for a connection.
     pub fn permits(&self) -> usize {
         pace::most(self.shared.config.connections)
@@ -184,8 +173,9 @@ impl Relay {
         let says_no = failure
             .filter(|failure| failure.stage >= Stage::Recipient)
             .map(|failure| matches!(failure.cause, Cause::Refused(_)));
-        let report = self.judge(outcome, letter);
+        let (report, is_about_us) = self.judge(outcome, letter);
         if was_asked {
+            let says_no = says_no.filter(|_| !is_about_us);
             self.note(&report, letter, says_no);
             if let Some(witness) = &self.witness {
                 witness(&self.name(), &report);
@@ -194,24 +184,25 @@ impl Relay {
         report
     }
 
-    fn judge(&self, outcome: Result<Response, Failure>, letter: &Letter) -> Report {
+    /// What an outcome is for the message; and whether it was refused for what we are.
+    fn judge(&self, outcome: Result<Response, Failure>, letter: &Letter) -> (Report, bool) {
         let failure = match outcome {
             Ok(reply) => {
                 self.shared.standing().accepted(letter);
-                return classify::accepted(&reply, &letter.to);
+                return (classify::accepted(&reply, &letter.to), false);
             }
             Err(failure) => failure,
         };
         let about = classify::may_be_about_us(&failure);
         if about.is_some_and(|about| self.shared.standing().refused(letter, about)) {
-            classify::failed_for_us(&failure, &letter.to)
+            (classify::failed_for_us(&failure, &letter.to), true)
         } else {
-            classify::failed(&failure, &letter.to)
+            (classify::failed(&failure, &letter.to), false)
         }
     }
 
     /// What an attempt says about the relay: that it refuses a message shows that it is there. `says_no` is none before a
-    /// recipient was named, and says whether it was a reply that said no.
+    /// recipient was named and where we were refused, and says whether it was a reply that said no.
     fn note(&self, report: &Report, letter: &Letter, says_no: Option<bool>) {
         let now = self.shared.clock.elapsed();
         let mut failing = self.shared.failing.lock().expect("no holder panics");
@@ -254,8 +245,7 @@ impl Relay {
     }
 
     async fn attempt(&self, steps: &Steps<'_>, letter: &Letter) -> Result<Response, Failure> {
-        let domain = letter.to.domain().to_lowercase();
-        let waiting = async { Ok(self.shared.turnstile.enter(letter.owner, &domain).await) };
+        let waiting = async { Ok(self.shared.turnstile.enter(letter.owner).await) };
         let pass = steps.run(Stage::Permit, waiting).await?;
         // Asked only now: many may have waited while it turned out that the relay is down.
         if !self.shared.breaker().admits(self.shared.clock.elapsed()) {

@@ -3,7 +3,6 @@
 //! half give way as soon as others wait: they come again, and nothing was sent.
 
 use std::collections::BTreeMap;
-use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -20,7 +19,7 @@ use crate::clock::Clock;
 
 /// Whom others wait for gives way so long after the last did, unless that was to somebody's good: a relay may have become slow
 /// to everybody.
-const GIVE_WAY_EVERY: Duration = Duration::from_secs(15);
+const GIVE_WAY_EVERY: Duration = Duration::from_secs(2);
 
 /// As many as there are connections give way within this at the most: a relay may notice late that somebody has gone.
 const NOTICED_WITHIN: Duration = Duration::from_secs(30);
@@ -43,19 +42,16 @@ struct State {
     /// When somebody was told lately, in order.
     told_at: VecDeque<Duration>,
     tempo: Tempo,
-    waiting: VecDeque<(Party, oneshot::Sender<Pass>)>,
+    waiting: VecDeque<(u64, oneshot::Sender<Pass>)>,
     passes: u64,
 }
-
-/// On whose behalf a message is sent, and the domain of its recipient.
-type Party = (u64, String);
 
 /// Leave to use a connection, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Pass {
     turnstile: Arc<Turnstile>,
     number: u64,
-    party: Party,
+    owner: u64,
     told: Arc<Notify>,
 }
 
@@ -83,7 +79,7 @@ impl Pass {
         let now = self.turnstile.clock.elapsed();
         let mut state = self.turnstile.state();
         if let Some((time, tempo, under_way)) = state.ended(self.number, now) {
-            tempo.took((under_way.owner, &under_way.domain), time, now);
+            tempo.took(under_way.owner, time, now);
         }
     }
 
@@ -94,7 +90,7 @@ impl Pass {
         if let Some((time, tempo, under_way)) = state.ended(self.number, now)
             && time > tempo.slow_from()
         {
-            tempo.took_long((under_way.owner, &under_way.domain), time, now);
+            tempo.is_held_up_by(under_way.owner, now);
         }
     }
 }
@@ -111,7 +107,7 @@ impl State {
 impl Drop for Pass {
     fn drop(&mut self) {
         let mut state = self.turnstile.state();
-        state.inside.leave(self.party.0);
+        state.inside.leave(self.owner);
         state.under_way.remove(&self.number);
         state.told.remove(&self.number);
         drop(state);
@@ -131,23 +127,15 @@ impl Turnstile {
         self.state().tempo.is_slow(owner, self.clock.elapsed())
     }
 
-    /// The domains whose messages take longer than those for others.
-    pub(super) fn slow_domains(&self) -> HashSet<String> {
-        let now = self.clock.elapsed();
-        let state = self.state();
-        state.tempo.slow_domains(state.under_way.values(), now)
-    }
-
     /// How many are inside.
     pub(super) fn inside(&self) -> usize {
         self.state().inside.total()
     }
 
-    /// Waits for leave to use a connection for `owner`, to send to somebody at `domain`. Whoever stops waiting gives up
-    /// their place.
-    pub(super) async fn enter(self: &Arc<Self>, owner: u64, domain: &str) -> Pass {
+    /// Waits for leave to use a connection for `owner`. Whoever stops waiting gives up their place.
+    pub(super) async fn enter(self: &Arc<Self>, owner: u64) -> Pass {
         let (pass, mut passes) = oneshot::channel();
-        self.state().waiting.push_back(((owner, domain.to_owned()), pass));
+        self.state().waiting.push_back((owner, pass));
         self.let_in();
         loop {
             let long = self.state().tempo.slow_from();
@@ -181,30 +169,25 @@ impl Turnstile {
         } = &mut *state;
         // Where nobody is known to be quick, those may be of whom nothing is known.
         let is_slow = |owner| tempo.was_slow(owner, now);
-        let holds_up = tempo.is_anybody_quick(now) || waiting.iter().any(|((owner, _), _)| !is_slow(*owner));
+        let holds_up = tempo.is_anybody_quick(now) || waiting.iter().any(|(owner, _)| !is_slow(*owner));
         let (_, slow) = inside.parted(is_slow);
-        let place = waiting.iter().position(|((owner, _), _)| {
+        let place = waiting.iter().position(|(owner, _)| {
             let is_held_up = holds_up && is_slow(*owner) && !slow.admit(*owner, self.most.div_ceil(2));
             !is_held_up && inside.admit(*owner, self.most)
         })?;
-        let ((owner, domain), waits) = waiting.remove(place)?;
+        let (owner, waits) = waiting.remove(place)?;
         inside.take(owner);
         let pass = Pass {
             turnstile: Arc::clone(self),
             number: state.passes,
-            party: (owner, domain.clone()),
+            owner,
             told: Arc::default(),
         };
         state.passes += 1;
         state.told.insert(pass.number, Arc::clone(&pass.told));
-        state.under_way.insert(
-            pass.number,
-            UnderWay {
-                owner,
-                domain,
-                since: None,
-            },
-        );
+        state
+            .under_way
+            .insert(pass.number, UnderWay { owner, since: None });
         Some((pass, waits))
     }
 
@@ -226,7 +209,7 @@ impl Turnstile {
             let was_in_vain = tempo.quick_at() < Some(*at);
             was_in_vain && now.saturating_sub(*at) < GIVE_WAY_EVERY
         });
-        let is_any_other = waiting.iter().any(|((owner, _), _)| !tempo.was_slow(*owner, now));
+        let is_any_other = waiting.iter().any(|(owner, _)| !tempo.was_slow(*owner, now));
         if inside.total() < self.most || is_too_soon || !is_any_other {
             return;
         }
@@ -270,7 +253,7 @@ mod tests {
     }
 
     fn enter(turnstile: &Arc<Turnstile>, owner: u64) -> Option<Pass> {
-        let pass = turnstile.enter(owner, "a.org").now_or_never();
+        let pass = turnstile.enter(owner).now_or_never();
         pass.inspect(Pass::begins)
     }
 
@@ -293,10 +276,10 @@ mod tests {
     #[tokio::test]
     async fn who_waits_is_let_in_in_order_once_another_leaves() {
         let turnstile = turnstile(1).0;
-        let first = turnstile.enter(1, "a.org").await;
-        let mut second = Box::pin(turnstile.enter(2, "a.org"));
-        let mut gave_up = Box::pin(turnstile.enter(3, "a.org"));
-        let mut third = Box::pin(turnstile.enter(1, "a.org"));
+        let first = turnstile.enter(1).await;
+        let mut second = Box::pin(turnstile.enter(2));
+        let mut gave_up = Box::pin(turnstile.enter(3));
+        let mut third = Box::pin(turnstile.enter(1));
         assert!((&mut second).now_or_never().is_none());
         assert!((&mut gave_up).now_or_never().is_none());
         assert!((&mut third).now_or_never().is_none());
@@ -315,8 +298,8 @@ mod tests {
     #[tokio::test]
     async fn leave_that_nobody_came_for_is_given_to_the_next() {
         let turnstile = turnstile(1).0;
-        let first = turnstile.enter(1, "a.org").await;
-        let mut second = Box::pin(turnstile.enter(2, "a.org"));
+        let first = turnstile.enter(1).await;
+        let mut second = Box::pin(turnstile.enter(2));
         assert!((&mut second).now_or_never().is_none());
         drop(first);
         assert_eq!(turnstile.inside(), 1, "it was let in, and has not looked yet");
@@ -345,11 +328,9 @@ mod tests {
     fn who_may_be_quick_does_not_wait_for_all_who_were_slow() {
         let (turnstile, clock) = turnstile(8);
         let slow: Vec<Pass> = (0..8).filter_map(|owner| enter(&turnstile, owner)).collect();
-        let mut again: Vec<_> = (0..8)
-            .map(|owner| Box::pin(turnstile.enter(owner, "a.org")))
-            .collect();
+        let mut again: Vec<_> = (0..8).map(|owner| Box::pin(turnstile.enter(owner))).collect();
         assert!(again.iter_mut().all(|it| it.now_or_never().is_none()));
-        let mut other = Box::pin(turnstile.enter(9, "a.org"));
+        let mut other = Box::pin(turnstile.enter(9));
         assert!((&mut other).now_or_never().is_none());
 
         clock.advance(Duration::from_secs(10));
@@ -357,21 +338,6 @@ mod tests {
         drop(slow);
 
         assert!(other.now_or_never().is_some(), "nobody was quick so far");
-    }
-
-    #[test]
-    fn a_domain_is_slow_while_messages_for_it_are_under_way_for_long() {
-        let (turnstile, clock) = turnstile(8);
-        pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
-        let slow: Vec<Pass> = (0..3)
-            .filter_map(|owner| turnstile.enter(owner, "slow.org").now_or_never())
-            .inspect(Pass::begins)
-            .collect();
-        assert!(turnstile.slow_domains().is_empty());
-        clock.advance(Duration::from_secs(2));
-        assert_eq!(turnstile.slow_domains(), HashSet::from(["slow.org".to_owned()]));
-        drop(slow);
-        assert!(turnstile.slow_domains().is_empty(), "nobody says that they were");
     }
 
     #[tokio::test]
@@ -382,7 +348,7 @@ mod tests {
         let gives_way = |pass: &Pass| pass.is_to_give_way().now_or_never().is_some();
         turnstile.make_way();
         assert!(!slow.iter().any(gives_way), "nobody waits");
-        let mut other = Box::pin(turnstile.enter(9, "a.org"));
+        let mut other = Box::pin(turnstile.enter(9));
         assert!((&mut other).now_or_never().is_none());
         turnstile.make_way();
         assert!(!slow.iter().any(gives_way), "it was not long so far");
@@ -408,7 +374,7 @@ mod tests {
         let mut slow: Vec<Pass> = (0..3).filter_map(|owner| enter(&turnstile, owner)).collect();
         slow.extend(enter(&turnstile, 9));
         slow[2].has_begun();
-        let mut other = Box::pin(turnstile.enter(8, "a.org"));
+        let mut other = Box::pin(turnstile.enter(8));
         assert!((&mut other).now_or_never().is_none());
 
         clock.advance(Duration::from_secs(1));

@@ -118,9 +118,8 @@ impl Lane {
             let channel = config.channels.get(&self.kind);
             channel.and_then(|it| it.domain_throughput)
         };
-        let slow = self.channel.slow_domains();
         let mut domains = self.domains();
-        domains.follow(rate, slow, self.shared.clock.elapsed());
+        domains.follow(rate, self.shared.clock.elapsed());
         domains.take(most, &mut |owner| admission.admit(owner))
     }
 
