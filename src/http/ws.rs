@@ -107,7 +107,8 @@ struct Talk {
     /// When it is next looked whether the caller is there, and the pings since they were last heard.
     tick: Duration,
     pings: u32,
-    /// Subscriptions that were asked for, and the one that is followed: the last one counts, whichever is answered last.
+    /// How many calls came, and which of them is the subscription that is followed: the last one counts, whichever is answered
+    /// last.
     subscriptions: (u64, u64),
     /// The second that is counted, and the calls in it.
     calls: (u64, u32),
@@ -118,7 +119,7 @@ struct Talk {
 struct Answer {
     text: String,
     follower: Option<Follower>,
-    /// Which of the subscriptions it is, counted as they were asked for.
+    /// Which of the calls it answers, counted as they came.
     number: u64,
 }
 
