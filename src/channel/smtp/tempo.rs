@@ -1,5 +1,6 @@
 //! Whose mail a relay takes slowly though it takes others' quickly, as for a mailbox whose server keeps it waiting: such
-//! owners have half of what there is between them, however many they are, so that nobody else waits for theirs. Pure.
+//! owners have half of what there is between them, however many they are, so that nobody else waits for theirs. And those
+//! of whom neither is known show it by one message before they have more than one under way. Pure.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,14 +17,35 @@ const TELLS: (u32, u32) = (2, 128);
 /// How long it is remembered what a message took.
 const REMEMBERED: Duration = Duration::from_mins(5);
 
-/// Owners that are remembered.
+/// Owners that are remembered as slow, and as quick.
 const MOST: usize = 10_000;
+
+/// Owners of whom one thing was seen lately, each until when that counts.
+#[derive(Debug, Default)]
+struct Seen(HashMap<u64, Duration>);
+
+impl Seen {
+    fn note(&mut self, owner: u64, now: Duration) {
+        if self.0.len() >= MOST {
+            self.0.retain(|_, until| *until > now);
+        }
+        if self.0.len() < MOST || self.0.contains_key(&owner) {
+            self.0.insert(owner, now + REMEMBERED);
+        }
+    }
+
+    fn has(&self, owner: u64, now: Duration) -> bool {
+        self.0.get(&owner).is_some_and(|until| *until > now)
+    }
+}
 
 /// How a relay has been doing. Moments are those of the boot-time clock.
 #[derive(Debug, Default)]
 pub(super) struct Tempo {
-    /// Owners whose last message was slow, each until when that counts.
-    slow: HashMap<u64, Duration>,
+    /// Owners whose last message was slow.
+    slow: Seen,
+    /// Owners of whom a message was quick, and none slow since.
+    quick: Seen,
     /// When a message was quick last: a relay that is slow to everybody holds nobody up for another.
     quick_at: Option<Duration>,
     /// What a message takes that nothing holds up.
@@ -41,24 +63,21 @@ pub(super) struct UnderWay {
 impl Tempo {
     /// The relay took a message of `owner`, and so much time.
     pub(super) fn took(&mut self, owner: u64, time: Duration, now: Duration) {
-        let is_slow = time > self.slow_from();
+        let (slow_from, slow_from_of_owner) = (self.slow_from(), self.slow_from_of(owner, now));
         self.learn(time);
-        if is_slow {
+        if time > slow_from_of_owner {
             self.is_held_up_by(owner, now);
-        } else {
+        } else if time <= slow_from {
             self.quick_at = Some(now);
-            self.slow.remove(&owner);
+            self.slow.0.remove(&owner);
+            self.quick.note(owner, now);
         }
     }
 
     /// A message of `owner` is slow, whether it has ended or not.
     pub(super) fn is_held_up_by(&mut self, owner: u64, now: Duration) {
-        if self.slow.len() >= MOST {
-            self.slow.retain(|_, until| *until > now);
-        }
-        if self.slow.len() < MOST || self.slow.contains_key(&owner) {
-            self.slow.insert(owner, now + REMEMBERED);
-        }
+        self.quick.0.remove(&owner);
+        self.slow.note(owner, now);
     }
 
     /// When a message was quick last.
@@ -72,15 +91,30 @@ impl Tempo {
             .map_or(SLOW.1, |usual| (usual * TIMES).clamp(SLOW.0, SLOW.1))
     }
 
+    /// What takes longer is slow for `owner`: where their last message was quick, this one may be held up with all others.
+    pub(super) fn slow_from_of(&self, owner: u64, now: Duration) -> Duration {
+        if self.quick.has(owner, now) {
+            SLOW.1
+        } else {
+            self.slow_from()
+        }
+    }
+
     /// Whether a message has been under way for long.
     pub(super) fn is_slow_by_now(&self, message: &UnderWay, now: Duration) -> bool {
+        let long = self.slow_from_of(message.owner, now);
         let since = message.since;
-        since.is_some_and(|since| now.saturating_sub(since) >= self.slow_from())
+        since.is_some_and(|since| now.saturating_sub(since) >= long)
     }
 
     /// Whether messages of `owner` take longer than those of others do, or may.
     pub(super) fn was_slow(&self, owner: u64, now: Duration) -> bool {
-        self.slow.get(&owner).is_some_and(|until| *until > now)
+        self.slow.has(owner, now)
+    }
+
+    /// Whether nothing is known of `owner` while others are quick.
+    pub(super) fn is_to_show(&self, owner: u64, now: Duration) -> bool {
+        self.is_anybody_quick(now) && !self.slow.has(owner, now) && !self.quick.has(owner, now)
     }
 
     /// Whether somebody's messages are quick.
@@ -138,13 +172,29 @@ mod tests {
     }
 
     #[test]
+    fn who_was_quick_is_not_slow_for_a_moment() {
+        let mut tempo = Tempo::default();
+        assert!(!tempo.is_to_show(1, NOW), "nobody is quick");
+        tempo.took(1, SHORT, NOW);
+        assert!(tempo.is_to_show(2, NOW) && !tempo.is_to_show(1, NOW));
+        for owner in [1, 2] {
+            tempo.took(owner, Duration::from_millis(600), NOW);
+        }
+        assert!(tempo.is_slow(2, NOW) && !tempo.is_slow(1, NOW));
+        tempo.took(1, LONG, NOW);
+        assert!(tempo.is_slow(1, NOW) && !tempo.is_to_show(1, NOW));
+        tempo.took(3, SHORT, NOW + REMEMBERED);
+        assert!(tempo.is_to_show(1, NOW + REMEMBERED));
+    }
+
+    #[test]
     fn no_more_are_remembered_than_may_be() {
         let mut tempo = Tempo::default();
         for owner in 0..=MOST as u64 {
             tempo.took(owner, LONG, NOW);
         }
-        assert_eq!(tempo.slow.len(), MOST);
+        assert_eq!(tempo.slow.0.len(), MOST);
         tempo.took(77_777, LONG, NOW + REMEMBERED);
-        assert_eq!(tempo.slow.len(), 1);
+        assert_eq!(tempo.slow.0.len(), 1);
     }
 }

@@ -1,6 +1,7 @@
 //! Who has a connection: as many at once as there may be, in the order in which they came, but no owner so many that
 //! others find none, nor all those together whose mail is slow. Where that shows only once they have one, those beyond their
-//! half give way as soon as others wait: they come again, and nothing was sent.
+//! half give way as soon as others wait: they come again, and nothing was sent. Of whom nothing is known has one until it is,
+//! so that half as many again as there are connections may turn out to be slow at once and hold nobody up.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -88,7 +89,7 @@ impl Pass {
         let now = self.turnstile.clock.elapsed();
         let mut state = self.turnstile.state();
         if let Some((time, tempo, under_way)) = state.ended(self.number, now)
-            && time > tempo.slow_from()
+            && time > tempo.slow_from_of(under_way.owner, now)
         {
             tempo.is_held_up_by(under_way.owner, now);
         }
@@ -171,9 +172,12 @@ impl Turnstile {
         let is_slow = |owner| tempo.was_slow(owner, now);
         let holds_up = tempo.is_anybody_quick(now) || waiting.iter().any(|(owner, _)| !is_slow(*owner));
         let (_, slow) = inside.parted(is_slow);
+        let half = self.most.div_ceil(2);
         let place = waiting.iter().position(|(owner, _)| {
-            let is_held_up = holds_up && is_slow(*owner) && !slow.admit(*owner, self.most.div_ceil(2));
-            !is_held_up && inside.admit(*owner, self.most)
+            let is_full = || slow.total() >= half || !slow.admit(*owner, half);
+            let is_held_up = holds_up && is_slow(*owner) && is_full();
+            let has_to_show = inside.of(*owner) > 0 && tempo.is_to_show(*owner, now);
+            !is_held_up && !has_to_show && inside.admit(*owner, self.most)
         })?;
         let (owner, waits) = waiting.remove(place)?;
         inside.take(owner);
@@ -322,6 +326,67 @@ mod tests {
         clock.advance(Duration::from_mins(10));
         let all: Vec<Pass> = (0..20).filter_map(|owner| enter(&turnstile, owner)).collect();
         assert_eq!(all.len(), 8, "nobody else has mail");
+    }
+
+    #[test]
+    fn of_whom_nothing_is_known_has_one_connection_where_others_are_quick() {
+        let (turnstile, clock) = turnstile(8);
+        pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
+        let first = enter(&turnstile, 1).expect("there is room");
+        assert!(enter(&turnstile, 1).is_none());
+        first.was_taken();
+        let more: Vec<Pass> = std::iter::from_fn(|| enter(&turnstile, 1)).collect();
+        assert_eq!(more.len(), 3, "it was quick");
+    }
+
+    #[test]
+    fn however_many_connections_the_first_slow_owner_has_they_count() {
+        let (turnstile, clock) = turnstile(8);
+        let own: Vec<Pass> = std::iter::from_fn(|| enter(&turnstile, 1)).collect();
+        pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
+        for owner in [1, 2] {
+            turnstile
+                .state()
+                .tempo
+                .is_held_up_by(owner, clock.elapsed());
+        }
+        assert_eq!(own.len(), 4);
+        assert!(enter(&turnstile, 2).is_none(), "half of them are slow");
+        assert!(enter(&turnstile, 3).is_some());
+    }
+
+    /// Half as many again as there are connections, of whom nothing is known, and others who come after all of them.
+    #[test]
+    fn a_dozen_who_turn_out_to_be_slow_give_way_in_two_rounds() {
+        let (turnstile, clock) = turnstile(8);
+        pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
+        let coming = (0..12).flat_map(|owner| [owner; 5]).chain(200..210);
+        let mut waiting: Vec<_> = coming
+            .map(|owner| (owner, Box::pin(turnstile.enter(owner))))
+            .collect();
+        let (mut inside, mut quick) = (Vec::new(), 0);
+        for _ in 0..3 {
+            // Whoever is let in makes room for the next to be so.
+            for _ in 0..10 {
+                waiting.retain_mut(|(owner, entering)| {
+                    let Some(pass) = entering.now_or_never() else {
+                        return true;
+                    };
+                    pass.begins();
+                    if *owner < 100 {
+                        inside.push(pass);
+                    } else {
+                        pass.was_taken();
+                        quick += 1;
+                    }
+                    false
+                });
+            }
+            clock.advance(GIVE_WAY_EVERY);
+            turnstile.make_way();
+            inside.retain(|pass: &Pass| pass.is_to_give_way().now_or_never().is_none());
+        }
+        assert_eq!((quick, inside.len()), (10, 4));
     }
 
     #[test]
