@@ -169,6 +169,12 @@ impl PostgresStore {
         })
     }
 
+    /// How many connections wait for work.
+    #[must_use]
+    pub fn idle_connections(&self) -> usize {
+        self.pool.num_idle()
+    }
+
     /// What the transaction must show before anything else.
     async fn show_fence(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
         match self.fence {

@@ -30,6 +30,7 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::harness::eventually;
 use crate::store::Base;
 use crate::store::Decided;
 use crate::store::Prepared;
@@ -85,7 +86,7 @@ impl Lossy {
         });
         let options = Options {
             time: Time::Given(Arc::clone(&stage.clock) as Arc<dyn Clock>),
-            silence: Duration::from_millis(500),
+            silence: Duration::from_secs(1),
             ..Options::default()
         };
         let url = format!("{database}?host={}", folder.path().display());
@@ -151,9 +152,13 @@ async fn connections_that_fall_silent_are_given_up_together() {
     let stage = Stage::on(&Base::postgres().await).await;
     let lossy = Lossy::before(&stage).await;
     let asks = || lossy.store.living(Duration::from_secs(5));
-    // As many connections as the store may have.
     let (first, second, third) = tokio::join!(asks(), asks(), asks());
     assert!(first.is_ok() && second.is_ok() && third.is_ok());
+    // One that is silent on its way back to the others is found by nobody.
+    eventually("they wait for work", async || {
+        (lossy.store.idle_connections() >= 2).then_some(())
+    })
+    .await;
 
     lossy.silence.send_replace(());
 
