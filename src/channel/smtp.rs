@@ -19,6 +19,7 @@ mod dialogue;
 mod failing;
 mod pace;
 mod pool;
+mod relay;
 mod stage;
 mod standing;
 mod tempo;
@@ -31,7 +32,7 @@ use std::time::Duration;
 use lettre::Address;
 use secrecy::SecretString;
 
-pub use self::pool::Relay;
+pub use self::relay::Relay;
 pub use self::tls::TlsError;
 pub use self::tls::trusting;
 

@@ -16,6 +16,7 @@ use carillon::channel::Message;
 use carillon::channel::Report;
 use carillon::clock::Clock;
 use carillon::clock::ManualClock;
+use carillon::shutdown::Shutdown;
 use carillon::store::Delivery;
 use carillon::store::EventKey;
 use carillon::store::Owner;
@@ -33,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use crate::by_hand::Hand;
 use crate::by_hand::instant;
 use crate::by_hand::owner;
+use crate::harness::eventually;
 
 const NOW: &str = "2026-12-01T08:00:00Z";
 
@@ -843,6 +845,41 @@ fn a_node_that_dies_in_mid_send_sends_again_with_the_same_id() {
         hand.settle_down().await;
         hand.history("anna").await
     });
+    assert_eq!(rows.iter().map(brief).collect::<Vec<_>>(), [sent("01 08:01")]);
+    assert_eq!(rows[0].id.to_string(), channel.ids.lock().unwrap()[0]);
+}
+
+#[tokio::test]
+async fn a_stop_lets_go_of_the_store_though_a_send_never_ends() {
+    let channel = Scripted::new([None]);
+    let Scene { folder, clock, hand } = Scene::through(Some(channel.clone())).await;
+    hand.change("e", "anna", event("e", "DTSTART:20261201T080100Z\nDURATION:PT1H"))
+        .await;
+    let store = Arc::downgrade(hand.store());
+    let shutdown = Shutdown::new();
+    let running = hand.node.run(Duration::ZERO, &shutdown);
+    eventually("the send begins", async || {
+        clock.advance(Duration::from_secs(1));
+        (!channel.ids.lock().unwrap().is_empty()).then_some(())
+    })
+    .await;
+
+    shutdown.drain();
+    let stopping = tokio::spawn(async move { running.drain(&shutdown.hard).await });
+    eventually("the stop waits no longer", async || {
+        clock.advance(Duration::from_secs(10));
+        stopping.is_finished().then_some(())
+    })
+    .await;
+
+    eventually("nothing holds on to the store", async || {
+        store.upgrade().is_none().then_some(())
+    })
+    .await;
+    // The next start sends it under the same id.
+    let mut hand = Hand::start(folder.path(), &clock, &[]).await;
+    hand.settle_down().await;
+    let rows = hand.history("anna").await;
     assert_eq!(rows.iter().map(brief).collect::<Vec<_>>(), [sent("01 08:01")]);
     assert_eq!(rows[0].id.to_string(), channel.ids.lock().unwrap()[0]);
 }

@@ -187,15 +187,21 @@ async fn a_handler_that_asks_for_it_is_called_again_with_its_own_message() {
 async fn work_that_a_handler_took_is_reported_later() {
     let (_folder, path) = file();
     let node = on(&path)
-        .handler("work", async |_: Call<String>| {
-            Answer::Later(Duration::from_hours(1))
+        .handler("work", async |call: Call<String>| {
+            Answer::Later(match call.message.as_str() {
+                "whenever" => Duration::MAX,
+                _ => Duration::from_hours(1),
+            })
         })
         .start()
         .await
         .expect("it starts");
-    let said = [Ok("as asked"), Err("no paper")];
-    for (said, outcome) in said.into_iter().zip([Outcome::Completed, Outcome::Failed]) {
-        let id = dispatch(&node, "work", said.unwrap_or("in vain")).await;
+    for (message, said, outcome) in [
+        ("soon", Ok("as asked"), Outcome::Completed),
+        ("in vain", Err("no paper"), Outcome::Failed),
+        ("whenever", Ok("at last"), Outcome::Completed),
+    ] {
+        let id = dispatch(&node, "work", message).await;
         status(&node, &id, AlarmStatus::Fired).await;
         let awaiting = firing(&node, &id).await;
         assert_eq!(awaiting.outcome, Outcome::Awaiting);

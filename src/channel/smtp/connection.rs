@@ -257,25 +257,55 @@ mod tests {
     use crate::clock::Clock;
     use crate::clock::ManualClock;
 
+    fn connection(clock: &ManualClock, near: tokio::io::DuplexStream, pipelines: bool) -> Connection {
+        Connection {
+            dialogue: Dialogue::over(Box::new(near)),
+            transactions: 0,
+            used_at: clock.elapsed(),
+            in_transaction: false,
+            pipelines,
+            is_out_of_step: false,
+        }
+    }
+
+    fn letter(raw: String) -> Letter {
+        Letter {
+            owner: 1,
+            sender: None,
+            to: "jo@example.org".parse().unwrap(),
+            raw,
+        }
+    }
+
+    /// A relay may keep its reply to MAIL until it has one for the recipient; where they come one by one, it has none to keep.
+    #[tokio::test]
+    async fn a_reply_that_is_kept_back_is_one_for_the_recipient() {
+        for (pipelines, expected) in [(true, Stage::Recipient), (false, Stage::Mail)] {
+            let clock = ManualClock::at("2026-12-01T08:15:00Z".parse().unwrap());
+            let (near, mut far) = tokio::io::duplex(1_024);
+            let mut connection = connection(&clock, near, pipelines);
+            let timeouts = Timeouts::default();
+            let deadline = Deadline(clock.elapsed() + Duration::from_hours(1));
+            let steps = Steps::new(&clock, &timeouts, deadline);
+            let letter = letter(String::new());
+            let relay = async {
+                far.read_exact(&mut [0; "MAIL FROM:<>\r\n".len()]).await.unwrap();
+                clock.advance(Duration::from_mins(10));
+            };
+            let (begun, ()) = tokio::join!(connection.begin(&steps, &letter), relay);
+            let failure = begun.unwrap_err();
+            assert!(matches!(failure.cause, Cause::TimedOut), "{failure:?}");
+            assert_eq!(failure.stage, expected);
+        }
+    }
+
     /// The stream holds less than the body, so that the relay can let time pass while the body is being written.
     #[tokio::test]
     async fn the_final_dot_is_not_written_where_its_reply_would_be_cut_off() {
         let clock = ManualClock::at("2026-12-01T08:15:00Z".parse().unwrap());
         let (near, mut far) = tokio::io::duplex(64);
-        let mut connection = Connection {
-            dialogue: Dialogue::over(Box::new(near)),
-            transactions: 0,
-            used_at: clock.elapsed(),
-            in_transaction: false,
-            pipelines: true,
-            is_out_of_step: false,
-        };
-        let letter = Letter {
-            owner: 1,
-            sender: None,
-            to: "jo@example.org".parse().unwrap(),
-            raw: "line\r\n".repeat(100),
-        };
+        let mut connection = connection(&clock, near, true);
+        let letter = letter("line\r\n".repeat(100));
         let timeouts = Timeouts::default();
         let deadline = Deadline(clock.elapsed() + Duration::from_mins(1));
         let steps = Steps::new(&clock, &timeouts, deadline);

@@ -345,10 +345,7 @@ mod tests {
         let own: Vec<Pass> = std::iter::from_fn(|| enter(&turnstile, 1)).collect();
         pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
         for owner in [1, 2] {
-            turnstile
-                .state()
-                .tempo
-                .is_held_up_by(owner, clock.elapsed());
+            turnstile.state().tempo.is_held_up_by(owner, clock.elapsed());
         }
         assert_eq!(own.len(), 4);
         assert!(enter(&turnstile, 2).is_none(), "half of them are slow");
