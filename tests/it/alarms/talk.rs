@@ -120,6 +120,21 @@ async fn what_happens_is_pushed_to_whoever_subscribed(program: Program) {
     let subscribed = again.call(1, "subscribe", params).await;
     assert_eq!(subscribed["result"], json!({ "after": 1 }));
     assert_eq!(again.events(1).await[0], second["event"]);
+    // Of two that are asked for at once the last one holds.
+    for (id, after) in [(2, 0), (3, 1)] {
+        let params = json!({ "owner": program.owner, "after": after });
+        let call = json!({ "id": id, "call": "subscribe", "params": params });
+        again.say(call.to_string()).await;
+    }
+    let mut answered = 0;
+    while answered < 2 {
+        let told = again.next().await.expect("it goes on");
+        answered += usize::from(told["event"].is_null());
+    }
+    program.act(&id, "resume").await.ok();
+    let followed = again.events(2).await;
+    assert_eq!((&followed[0]["id"], &followed[1]["id"]), (&json!(2), &json!(3)));
+    assert_eq!(talker.events(1).await[0], followed[1]);
     // Calls go on beside it.
     let count = talker.call(2, "count", json!({ "owner": program.owner })).await;
     assert_eq!(count["result"]["count"], 1, "{count}");
