@@ -20,22 +20,29 @@ const REMEMBERED: Duration = Duration::from_mins(5);
 /// Owners that are remembered as slow, and as quick.
 const MOST: usize = 10_000;
 
-/// Owners of whom one thing was seen lately, each until when that counts.
-#[derive(Debug, Default)]
-struct Seen(HashMap<u64, Duration>);
+/// What was seen of owners lately, each until when that counts.
+#[derive(Debug)]
+struct Seen<T>(HashMap<u64, (T, Duration)>);
 
-impl Seen {
-    fn note(&mut self, owner: u64, now: Duration) {
+impl<T> Default for Seen<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T> Seen<T> {
+    fn note(&mut self, owner: u64, what: T, now: Duration) {
         if self.0.len() >= MOST {
-            self.0.retain(|_, until| *until > now);
+            self.0.retain(|_, (_, until)| *until > now);
         }
         if self.0.len() < MOST || self.0.contains_key(&owner) {
-            self.0.insert(owner, now + REMEMBERED);
+            self.0.insert(owner, (what, now + REMEMBERED));
         }
     }
 
-    fn has(&self, owner: u64, now: Duration) -> bool {
-        self.0.get(&owner).is_some_and(|until| *until > now)
+    fn get(&self, owner: u64, now: Duration) -> Option<&T> {
+        let (what, until) = self.0.get(&owner)?;
+        (*until > now).then_some(what)
     }
 }
 
@@ -43,9 +50,9 @@ impl Seen {
 #[derive(Debug, Default)]
 pub(super) struct Tempo {
     /// Owners whose last message was slow.
-    slow: Seen,
-    /// Owners of whom a message was quick, and none slow since.
-    quick: Seen,
+    slow: Seen<()>,
+    /// Owners of whom a message was quick, and none slow since: how long it took. What is quick may change.
+    quick: Seen<Duration>,
     /// When a message was quick last: a relay that is slow to everybody holds nobody up for another.
     quick_at: Option<Duration>,
     /// What a message takes that nothing holds up.
@@ -70,14 +77,14 @@ impl Tempo {
         } else if time <= slow_from {
             self.quick_at = Some(now);
             self.slow.0.remove(&owner);
-            self.quick.note(owner, now);
+            self.quick.note(owner, time, now);
         }
     }
 
     /// A message of `owner` is slow, whether it has ended or not.
     pub(super) fn is_held_up_by(&mut self, owner: u64, now: Duration) {
         self.quick.0.remove(&owner);
-        self.slow.note(owner, now);
+        self.slow.note(owner, (), now);
     }
 
     /// When a message was quick last.
@@ -93,7 +100,7 @@ impl Tempo {
 
     /// What takes longer is slow for `owner`: where their last message was quick, this one may be held up with all others.
     pub(super) fn slow_from_of(&self, owner: u64, now: Duration) -> Duration {
-        if self.quick.has(owner, now) {
+        if self.was_quick(owner, now) {
             SLOW.1
         } else {
             self.slow_from()
@@ -109,12 +116,17 @@ impl Tempo {
 
     /// Whether messages of `owner` take longer than those of others do, or may.
     pub(super) fn was_slow(&self, owner: u64, now: Duration) -> bool {
-        self.slow.has(owner, now)
+        self.slow.get(owner, now).is_some()
+    }
+
+    fn was_quick(&self, owner: u64, now: Duration) -> bool {
+        let took = self.quick.get(owner, now);
+        took.is_some_and(|took| *took <= self.slow_from())
     }
 
     /// Whether nothing is known of `owner` while others are quick.
     pub(super) fn is_to_show(&self, owner: u64, now: Duration) -> bool {
-        self.is_anybody_quick(now) && !self.slow.has(owner, now) && !self.quick.has(owner, now)
+        self.is_anybody_quick(now) && !self.was_slow(owner, now) && !self.was_quick(owner, now)
     }
 
     /// Whether somebody's messages are quick.
@@ -185,6 +197,20 @@ mod tests {
         assert!(tempo.is_slow(1, NOW) && !tempo.is_to_show(1, NOW));
         tempo.took(3, SHORT, NOW + REMEMBERED);
         assert!(tempo.is_to_show(1, NOW + REMEMBERED));
+    }
+
+    #[test]
+    fn who_was_quick_for_as_long_as_nothing_was_known_is_so_no_longer() {
+        let mut tempo = Tempo::default();
+        let long = Duration::from_millis(900);
+        tempo.took(1, long, NOW);
+        assert!(!tempo.is_slow(1, NOW));
+        for _ in 0..20 {
+            tempo.took(2, SHORT, NOW);
+        }
+        assert!(tempo.is_to_show(1, NOW));
+        tempo.took(1, long, NOW);
+        assert!(tempo.is_slow(1, NOW));
     }
 
     #[test]
