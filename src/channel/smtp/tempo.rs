@@ -17,6 +17,10 @@ const TELLS: (u32, u32) = (2, 128);
 /// How long it is remembered what a message took.
 const REMEMBERED: Duration = Duration::from_mins(5);
 
+/// So many messages must be quick, one after the other, until nothing speaks against an owner: some mailboxes of theirs may be
+/// slow, and others not.
+const QUICK_AGAIN: u8 = 3;
+
 /// Owners that are remembered as slow, and as quick.
 const MOST: usize = 10_000;
 
@@ -49,8 +53,8 @@ impl<T> Seen<T> {
 /// How a relay has been doing. Moments are those of the boot-time clock.
 #[derive(Debug, Default)]
 pub(super) struct Tempo {
-    /// Owners whose last message was slow.
-    slow: Seen<()>,
+    /// Owners of whom a message was slow, and how many were quick since.
+    slow: Seen<u8>,
     /// Owners of whom a message was quick, and none slow since: how long it took. What is quick may change.
     quick: Seen<Duration>,
     /// When a message was quick last: a relay that is slow to everybody holds nobody up for another.
@@ -76,15 +80,27 @@ impl Tempo {
             self.is_held_up_by(owner, now);
         } else if time <= slow_from {
             self.quick_at = Some(now);
-            self.slow.0.remove(&owner);
-            self.quick.note(owner, time, now);
+            self.is_quick(owner, time, now);
         }
+    }
+
+    fn is_quick(&mut self, owner: u64, time: Duration, now: Duration) {
+        if let Some((quick, until)) = self.slow.0.get_mut(&owner)
+            && *until > now
+        {
+            *quick += 1;
+            if *quick < QUICK_AGAIN {
+                return;
+            }
+        }
+        self.slow.0.remove(&owner);
+        self.quick.note(owner, time, now);
     }
 
     /// A message of `owner` is slow, whether it has ended or not.
     pub(super) fn is_held_up_by(&mut self, owner: u64, now: Duration) {
         self.quick.0.remove(&owner);
-        self.slow.note(owner, (), now);
+        self.slow.note(owner, 0, now);
     }
 
     /// When a message was quick last.
@@ -155,14 +171,22 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(5);
 
     #[test]
-    fn who_is_slow_is_so_beside_others_and_until_a_message_is_quick() {
+    fn who_is_slow_is_so_beside_others_and_until_some_messages_are_quick() {
         let mut tempo = Tempo::default();
         tempo.took(1, LONG, NOW);
         assert!(!tempo.is_slow(1, NOW), "so is everybody, as far as is known");
         tempo.took(2, SHORT, NOW);
         assert!(tempo.is_slow(1, NOW) && !tempo.is_slow(2, NOW));
         assert!(!tempo.is_slow(1, NOW + REMEMBERED));
-        tempo.took(1, SHORT, NOW);
+        for _ in 0..2 {
+            tempo.took(1, SHORT, NOW);
+            tempo.took(1, SHORT, NOW);
+            assert!(tempo.is_slow(1, NOW));
+            tempo.took(1, LONG, NOW);
+        }
+        for _ in 0..QUICK_AGAIN {
+            tempo.took(1, SHORT, NOW);
+        }
         assert!(!tempo.is_slow(1, NOW));
     }
 
