@@ -27,6 +27,7 @@ mod page;
 pub mod postgres;
 mod reporting;
 pub mod row;
+mod schema;
 mod series;
 mod session;
 mod settling;

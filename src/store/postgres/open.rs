@@ -6,10 +6,10 @@ use std::time::Duration;
 use sqlx::Connection;
 use sqlx::PgConnection;
 use sqlx::migrate::MigrateError;
-use sqlx::migrate::Migrator;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::store::StoreError;
+use crate::store::schema;
 
 /// How long the server may take to let us in before a start gives up.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -17,8 +17,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How often it is said that a start waits for the schema: another node may be bringing it up to date, for as long as
 /// that takes.
 const STILL_WAITING: Duration = Duration::from_secs(10);
-
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/postgres");
 
 /// What the server is told about our connections, but for migrations, which may take long: plans made once for all
 /// values (our scans are bounded, so the values do not matter), and limits, since a node that is paused in
@@ -36,11 +34,7 @@ pub const SESSION: [(&str, &str); 7] = [
 
 /// The schema version that this version of Carillon knows.
 pub fn known_schema_version() -> i64 {
-    MIGRATIONS
-        .iter()
-        .map(|migration| migration.version)
-        .max()
-        .unwrap_or(0)
+    schema::version(&schema::POSTGRES)
 }
 
 /// The schema version of the database at `url`; none where there is no schema yet.
@@ -111,10 +105,15 @@ async fn bring_up_to_date(mut conn: PgConnection) -> Result<(), StoreError> {
     if let Some(found) = applied(&mut conn).await?.filter(|found| *found > known) {
         return Err(StoreError::NewerSchema { found, known });
     }
-    MIGRATIONS.run(&mut conn).await.map_err(|error| match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => StoreError::from(error),
-        other => StoreError::Failed(other.to_string()),
-    })?;
+    schema::POSTGRES
+        .run(&mut conn)
+        .await
+        .map_err(|error| match error {
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+                StoreError::from(error)
+            }
+            other => StoreError::Failed(other.to_string()),
+        })?;
     Ok(conn.close().await?)
 }
 

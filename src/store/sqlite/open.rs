@@ -8,7 +8,6 @@ use std::time::Duration;
 use sqlx::Connection;
 use sqlx::SqliteConnection;
 use sqlx::migrate::MigrateError;
-use sqlx::migrate::Migrator;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::sqlite::SqliteJournalMode;
 use sqlx::sqlite::SqlitePoolOptions;
@@ -16,6 +15,7 @@ use sqlx::sqlite::SqliteSynchronous;
 
 use crate::clock::Clock;
 use crate::store::StoreError;
+use crate::store::schema;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::lock;
 
@@ -93,15 +93,9 @@ impl SqliteStore {
     }
 }
 
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
-
 /// The schema version that this version of Carillon knows.
 pub fn known_schema_version() -> i64 {
-    MIGRATIONS
-        .iter()
-        .map(|migration| migration.version)
-        .max()
-        .unwrap_or(0)
+    schema::version(&schema::SQLITE)
 }
 
 /// The schema version of the store at `path`, which may be in use; none where there is no store.
@@ -189,7 +183,7 @@ pub async fn migrate(connect: &SqliteConnectOptions) -> Result<(), StoreError> {
         Some(_) => {}
         None => refuse_foreign(&mut conn).await?,
     }
-    MIGRATIONS.run(&mut conn).await.map_err(|error| match error {
+    schema::SQLITE.run(&mut conn).await.map_err(|error| match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => StoreError::from(error),
         other => StoreError::Failed(other.to_string()),
     })?;
