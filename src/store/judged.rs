@@ -252,8 +252,7 @@ impl Judged {
         }
         let is_first = self.granted.is_empty() && self.concluded.is_empty() && self.deferred.is_empty();
         if judge.is_spent() && !is_first {
-            self.leave_be(&candidate.trigger);
-            return;
+            return self.leave_be(&candidate.trigger);
         }
         // Another place of the same series may have been served in this very batch.
         if let Some(alarm) = &mut candidate.alarm {
@@ -267,37 +266,37 @@ impl Judged {
             match self.course(&candidate, verdict, (judge, allowances), attempt) {
                 Course::Leaves => {}
                 Course::Over => verdict = Verdict::Conclude(Outcome::Suppressed, Reason::RateLimit),
-                Course::Waits(due_at) => {
-                    self.gathering.stay(&candidate.trigger);
-                    self.deferred.push(Claimed {
-                        due_at,
-                        ..claim(&candidate.trigger)
-                    });
-                    return;
-                }
-                Course::Stays => {
-                    self.leave_be(&candidate.trigger);
-                    return;
-                }
+                Course::Waits(due_at) => return self.put_off(&candidate.trigger, due_at),
+                Course::Stays => return self.leave_be(&candidate.trigger),
             }
         }
         if let Some(succession) = succession {
             self.go_on(&candidate.trigger.wish, succession);
         }
         match verdict {
-            Verdict::Send | Verdict::Gather => {
-                self.to_send
-                    .push((candidate.trigger.id, candidate.trigger.generation));
-                candidate.trigger.state = State::Sending;
-                candidate.trigger.attempt_token = Some(attempt.token);
-                candidate.trigger.attempt_started = Some(attempt.now);
-                self.granted.push(candidate);
-            }
+            Verdict::Send | Verdict::Gather => self.grant(candidate, attempt),
             Verdict::Conclude(outcome, reason) => {
                 self.gathering.lose(candidate.trigger.id);
                 self.concluded.push((candidate.trigger, outcome, reason));
             }
         }
+    }
+
+    fn grant(&mut self, mut candidate: Candidate, attempt: Attempt) {
+        let trigger = &mut candidate.trigger;
+        self.to_send.push((trigger.id, trigger.generation));
+        trigger.state = State::Sending;
+        trigger.attempt_token = Some(attempt.token);
+        trigger.attempt_started = Some(attempt.now);
+        self.granted.push(candidate);
+    }
+
+    fn put_off(&mut self, trigger: &Trigger, due_at: DateTime<Utc>) {
+        self.gathering.stay(trigger);
+        self.deferred.push(Claimed {
+            due_at,
+            ..claim(trigger)
+        });
     }
 
     fn leave_be(&mut self, trigger: &Trigger) {
