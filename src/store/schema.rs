@@ -1,8 +1,6 @@
 //! The schema of both stores, as far as it is in files: the migrations in the folder of each, which have the same names. They are
 //! listed here rather than by `sqlx::migrate!`, whose crate would have both databases compiled once more, for itself.
 
-use std::sync::LazyLock;
-
 use sqlx::SqlStr;
 use sqlx::migrate::Migration;
 use sqlx::migrate::MigrationType;
@@ -41,10 +39,14 @@ macro_rules! migrations {
 }
 
 /// The migrations of the SQLite store.
-pub static SQLITE: LazyLock<Migrator> = LazyLock::new(|| migrator(&migrations!("sqlite")));
+pub fn sqlite() -> Migrator {
+    migrator(&migrations!("sqlite"))
+}
 
 /// The migrations of the PostgreSQL store.
-pub static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| migrator(&migrations!("postgres")));
+pub fn postgres() -> Migrator {
+    migrator(&migrations!("postgres"))
+}
 
 /// The schema version to which they lead.
 pub fn version(migrations: &Migrator) -> i64 {
@@ -60,7 +62,7 @@ fn migrator(files: &[(&'static str, &'static str)]) -> Migrator {
             description.replace('_', " ").into(),
             MigrationType::Simple,
             SqlStr::from_static(sql),
-            false,
+            sql.starts_with("-- no-transaction"),
         )
     });
     Migrator::with_migrations(migrations.collect())
@@ -76,7 +78,7 @@ mod tests {
     #[test]
     fn every_file_is_listed() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
-        for (folder, migrations) in [("sqlite", &SQLITE), ("postgres", &POSTGRES)] {
+        for (folder, migrations) in [("sqlite", sqlite()), ("postgres", postgres())] {
             let files = fs::read_dir(root.join(folder)).expect("the folder is there");
             let files = files.map(|file| file.expect("a file").file_name());
             let mut names: Vec<String> = files.map(|name| name.into_string().expect("a name")).collect();
@@ -86,7 +88,7 @@ mod tests {
                 format!("{:04}_{description}.sql", migration.version)
             });
             assert_eq!(listed.collect::<Vec<_>>(), names);
-            assert_eq!(version(migrations), i64::try_from(names.len()).expect("few"));
+            assert_eq!(version(&migrations), i64::try_from(names.len()).expect("few"));
         }
     }
 }

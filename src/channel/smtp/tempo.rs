@@ -24,29 +24,44 @@ const QUICK_AGAIN: u8 = 3;
 /// Owners that are remembered as slow, and as quick.
 const MOST: usize = 10_000;
 
+/// Where there is no room, it is looked so often whether something does not count any more.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
 /// What was seen of owners lately, each until when that counts.
 #[derive(Debug)]
-struct Seen<T>(HashMap<u64, (T, Duration)>);
+struct Seen<T> {
+    of: HashMap<u64, (T, Duration)>,
+    swept_at: Duration,
+}
 
 impl<T> Default for Seen<T> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self {
+            of: HashMap::new(),
+            swept_at: Duration::ZERO,
+        }
     }
 }
 
 impl<T> Seen<T> {
     fn note(&mut self, owner: u64, what: T, now: Duration) {
-        if self.0.len() >= MOST {
-            self.0.retain(|_, (_, until)| *until > now);
+        let is_known = self.of.contains_key(&owner);
+        if !is_known && self.is_full() && now >= self.swept_at + SWEEP_EVERY {
+            self.of.retain(|_, (_, until)| *until > now);
+            self.swept_at = now;
         }
-        if self.0.len() < MOST || self.0.contains_key(&owner) {
-            self.0.insert(owner, (what, now + REMEMBERED));
+        if is_known || !self.is_full() {
+            self.of.insert(owner, (what, now + REMEMBERED));
         }
     }
 
     fn get(&self, owner: u64, now: Duration) -> Option<&T> {
-        let (what, until) = self.0.get(&owner)?;
+        let (what, until) = self.of.get(&owner)?;
         (*until > now).then_some(what)
+    }
+
+    fn is_full(&self) -> bool {
+        self.of.len() >= MOST
     }
 }
 
@@ -78,14 +93,17 @@ impl Tempo {
         self.learn(time);
         if time > slow_from_of_owner {
             self.is_held_up_by(owner, now);
-        } else if time <= slow_from {
+        } else if time > slow_from {
+            // That happens to one message; it does not go on so.
+            self.quick.of.remove(&owner);
+        } else {
             self.quick_at = Some(now);
             self.is_quick(owner, time, now);
         }
     }
 
     fn is_quick(&mut self, owner: u64, time: Duration, now: Duration) {
-        if let Some((quick, until)) = self.slow.0.get_mut(&owner)
+        if let Some((quick, until)) = self.slow.of.get_mut(&owner)
             && *until > now
         {
             *quick += 1;
@@ -93,13 +111,13 @@ impl Tempo {
                 return;
             }
         }
-        self.slow.0.remove(&owner);
+        self.slow.of.remove(&owner);
         self.quick.note(owner, time, now);
     }
 
     /// A message of `owner` is slow, whether it has ended or not.
     pub(super) fn is_held_up_by(&mut self, owner: u64, now: Duration) {
-        self.quick.0.remove(&owner);
+        self.quick.of.remove(&owner);
         self.slow.note(owner, 0, now);
     }
 
@@ -140,9 +158,12 @@ impl Tempo {
         took.is_some_and(|took| *took <= self.slow_from())
     }
 
-    /// Whether nothing is known of `owner` while others are quick.
+    /// Whether nothing is known of `owner` while others are quick, and there is room to remember it.
     pub(super) fn is_to_show(&self, owner: u64, now: Duration) -> bool {
-        self.is_anybody_quick(now) && !self.was_slow(owner, now) && !self.was_quick(owner, now)
+        self.is_anybody_quick(now)
+            && !self.quick.is_full()
+            && !self.was_slow(owner, now)
+            && !self.was_quick(owner, now)
     }
 
     /// Whether somebody's messages are quick.
@@ -217,7 +238,7 @@ mod tests {
             tempo.took(owner, Duration::from_millis(600), NOW);
         }
         assert!(tempo.is_slow(2, NOW) && !tempo.is_slow(1, NOW));
-        tempo.took(1, LONG, NOW);
+        tempo.took(1, Duration::from_millis(600), NOW);
         assert!(tempo.is_slow(1, NOW) && !tempo.is_to_show(1, NOW));
         tempo.took(3, SHORT, NOW + REMEMBERED);
         assert!(tempo.is_to_show(1, NOW + REMEMBERED));
@@ -243,8 +264,12 @@ mod tests {
         for owner in 0..=MOST as u64 {
             tempo.took(owner, LONG, NOW);
         }
-        assert_eq!(tempo.slow.0.len(), MOST);
+        assert_eq!(tempo.slow.of.len(), MOST);
         tempo.took(77_777, LONG, NOW + REMEMBERED);
-        assert_eq!(tempo.slow.0.len(), 1);
+        assert_eq!(tempo.slow.of.len(), 1);
+        for owner in 0..MOST as u64 {
+            tempo.took(owner, SHORT, NOW);
+        }
+        assert!(!tempo.is_to_show(88_888, NOW), "it could not be kept that it did");
     }
 }

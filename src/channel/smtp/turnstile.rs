@@ -1,7 +1,7 @@
 //! Who has a connection: as many at once as there may be, in the order in which they came, but no owner so many that
 //! others find none, nor all those together whose mail is slow. Where that shows only once they have one, those beyond their
 //! half give way as soon as others wait: they come again, and nothing was sent. Of whom nothing is known has one until it is,
-//! so that half as many again as there are connections may turn out to be slow at once and hold nobody up.
+//! so that half as many of them again as there are connections may turn out to be slow at once and hold nobody up for long.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -103,6 +103,36 @@ impl State {
         let time = now.saturating_sub(under_way.since?);
         Some((time, &mut self.tempo, under_way))
     }
+
+    /// The passes of those who are slow or were, which is noted of them. Those come first who were known as slow before, for they
+    /// have waited for their turn, and of the others the first to come.
+    fn slow(&mut self, now: Duration) -> Vec<u64> {
+        let Self { under_way, tempo, .. } = self;
+        let mut slow = Vec::new();
+        let mut by_now = Vec::new();
+        for (number, message) in under_way.iter() {
+            let (was_slow, is_slow) = (
+                tempo.was_slow(message.owner, now),
+                tempo.is_slow_by_now(message, now),
+            );
+            if was_slow || is_slow {
+                slow.push((!was_slow, *number));
+            }
+            if is_slow {
+                by_now.push(message.owner);
+            }
+        }
+        for owner in by_now {
+            tempo.is_held_up_by(owner, now);
+        }
+        slow.sort_unstable();
+        slow.into_iter().map(|(_, number)| number).collect()
+    }
+}
+
+/// Whether nothing is known of an owner, whose first message is to show it.
+fn has_to_show(owner: u64, inside: &Seats, tempo: &Tempo, now: Duration) -> bool {
+    inside.of(owner) > 0 && tempo.is_to_show(owner, now)
 }
 
 impl Drop for Pass {
@@ -142,7 +172,10 @@ impl Turnstile {
             let long = self.state().tempo.slow_from();
             tokio::select! {
                 pass = &mut passes => return pass.expect("who waits here is let in"),
-                () = self.clock.sleep(long) => self.make_way(),
+                () = self.clock.sleep(long) => {
+                    self.make_way();
+                    self.let_in();
+                }
             }
         }
     }
@@ -176,8 +209,7 @@ impl Turnstile {
         let place = waiting.iter().position(|(owner, _)| {
             let is_full = || slow.total() >= half || !slow.admit(*owner, half);
             let is_held_up = holds_up && is_slow(*owner) && is_full();
-            let has_to_show = inside.of(*owner) > 0 && tempo.is_to_show(*owner, now);
-            !is_held_up && !has_to_show && inside.admit(*owner, self.most)
+            !is_held_up && !has_to_show(*owner, inside, tempo, now) && inside.admit(*owner, self.most)
         })?;
         let (owner, waits) = waiting.remove(place)?;
         inside.take(owner);
@@ -195,13 +227,14 @@ impl Turnstile {
         Some((pass, waits))
     }
 
-    /// Tells those to give way who are slow beyond the half that is theirs, the last to come first, where others wait.
+    /// Notes who is slow by now, and tells those to give way who are so beyond the half that is theirs, the last to come first,
+    /// where others wait.
     fn make_way(&self) {
         let now = self.clock.elapsed();
         let mut state = self.state();
+        let slow = state.slow(now);
         let State {
             inside,
-            under_way,
             told,
             told_at,
             tempo,
@@ -213,22 +246,13 @@ impl Turnstile {
             let was_in_vain = tempo.quick_at() < Some(*at);
             was_in_vain && now.saturating_sub(*at) < GIVE_WAY_EVERY
         });
-        let is_any_other = waiting.iter().any(|(owner, _)| !tempo.was_slow(*owner, now));
+        let mut owners = waiting.iter().map(|(owner, _)| *owner);
+        let is_any_other = owners.any(|it| !tempo.was_slow(it, now) && !has_to_show(it, inside, tempo, now));
         if inside.total() < self.most || is_too_soon || !is_any_other {
             return;
         }
-        let mut slow: Vec<(bool, u64, u64)> = under_way
-            .iter()
-            .filter(|(_, it)| tempo.is_slow_by_now(it, now) || tempo.was_slow(it.owner, now))
-            .map(|(number, it)| (!tempo.was_slow(it.owner, now), *number, it.owner))
-            .collect();
-        // Those stay who were known as slow before, for they have waited for their turn.
-        slow.sort_unstable();
-        for (_, _, owner) in &slow {
-            tempo.is_held_up_by(*owner, now);
-        }
-        let numbers = slow.iter().map(|(_, number, _)| *number);
-        let beyond: Vec<u64> = numbers
+        let beyond: Vec<u64> = slow
+            .into_iter()
             .skip(self.most.div_ceil(2))
             .filter(|number| told.contains_key(number))
             .take(self.most.saturating_sub(told_at.len()))
@@ -337,6 +361,36 @@ mod tests {
         first.was_taken();
         let more: Vec<Pass> = std::iter::from_fn(|| enter(&turnstile, 1)).collect();
         assert_eq!(more.len(), 3, "it was quick");
+    }
+
+    #[tokio::test]
+    async fn of_whom_it_is_known_by_now_others_messages_wait_no_longer() {
+        let (turnstile, clock) = turnstile(8);
+        pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
+        let first = enter(&turnstile, 1).expect("there is room");
+        let mut second = Box::pin(turnstile.enter(1));
+        assert!((&mut second).now_or_never().is_none());
+        clock.advance(Duration::from_secs(2));
+        let second = tokio::time::timeout(Duration::from_secs(20), second).await;
+        assert!(second.is_ok(), "seven are free");
+        assert!(turnstile.is_slow(1));
+        drop(first);
+    }
+
+    #[test]
+    fn who_is_quick_again_is_so_however_often_others_wait() {
+        let (turnstile, clock) = turnstile(1);
+        pass_through(&turnstile, 100, &clock, Duration::from_millis(5));
+        pass_through(&turnstile, 1, &clock, Duration::from_secs(2));
+        for _ in 0..3 {
+            assert!(turnstile.is_slow(1));
+            let pass = enter(&turnstile, 1).expect("there is room");
+            let mut other = Box::pin(turnstile.enter(2));
+            assert!((&mut other).now_or_never().is_none());
+            turnstile.make_way();
+            pass.was_taken();
+        }
+        assert!(!turnstile.is_slow(1));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub const SESSION: [(&str, &str); 7] = [
 
 /// The schema version that this version of Carillon knows.
 pub fn known_schema_version() -> i64 {
-    schema::version(&schema::POSTGRES)
+    schema::version(&schema::postgres())
 }
 
 /// The schema version of the database at `url`; none where there is no schema yet.
@@ -105,7 +105,7 @@ async fn bring_up_to_date(mut conn: PgConnection) -> Result<(), StoreError> {
     if let Some(found) = applied(&mut conn).await?.filter(|found| *found > known) {
         return Err(StoreError::NewerSchema { found, known });
     }
-    schema::POSTGRES
+    schema::postgres()
         .run(&mut conn)
         .await
         .map_err(|error| match error {

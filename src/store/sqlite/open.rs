@@ -95,7 +95,7 @@ impl SqliteStore {
 
 /// The schema version that this version of Carillon knows.
 pub fn known_schema_version() -> i64 {
-    schema::version(&schema::SQLITE)
+    schema::version(&schema::sqlite())
 }
 
 /// The schema version of the store at `path`, which may be in use; none where there is no store.
@@ -183,9 +183,14 @@ pub async fn migrate(connect: &SqliteConnectOptions) -> Result<(), StoreError> {
         Some(_) => {}
         None => refuse_foreign(&mut conn).await?,
     }
-    schema::SQLITE.run(&mut conn).await.map_err(|error| match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => StoreError::from(error),
-        other => StoreError::Failed(other.to_string()),
-    })?;
+    schema::sqlite()
+        .run(&mut conn)
+        .await
+        .map_err(|error| match error {
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+                StoreError::from(error)
+            }
+            other => StoreError::Failed(other.to_string()),
+        })?;
     Ok(conn.close().await?)
 }
