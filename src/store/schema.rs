@@ -2,9 +2,12 @@
 //! listed here rather than by `sqlx::migrate!`, whose crate would have both databases compiled once more, for itself.
 
 use sqlx::SqlStr;
+use sqlx::migrate::MigrateError;
 use sqlx::migrate::Migration;
 use sqlx::migrate::MigrationType;
 use sqlx::migrate::Migrator;
+
+use crate::store::StoreError;
 
 /// Names and texts of the migrations in a folder.
 macro_rules! migrations {
@@ -52,6 +55,14 @@ pub fn postgres() -> Migrator {
 pub fn version(migrations: &Migrator) -> i64 {
     let versions = migrations.iter().map(|migration| migration.version);
     versions.max().unwrap_or(0)
+}
+
+/// Why they could not be carried out.
+pub fn failure(error: MigrateError) -> StoreError {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => StoreError::from(error),
+        other => StoreError::Failed(other.to_string()),
+    }
 }
 
 fn migrator(files: &[(&'static str, &'static str)]) -> Migrator {

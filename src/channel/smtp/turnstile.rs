@@ -106,7 +106,7 @@ impl State {
 
     /// The passes of those who are slow or were, which is noted of them. Those come first who were known as slow before, for they
     /// have waited for their turn, and of the others the first to come.
-    fn slow(&mut self, now: Duration) -> Vec<u64> {
+    fn note_slow(&mut self, now: Duration) -> Vec<u64> {
         let Self { under_way, tempo, .. } = self;
         let mut slow = Vec::new();
         let mut by_now = Vec::new();
@@ -232,7 +232,7 @@ impl Turnstile {
     fn make_way(&self) {
         let now = self.clock.elapsed();
         let mut state = self.state();
-        let slow = state.slow(now);
+        let slow = state.note_slow(now);
         let State {
             inside,
             told,

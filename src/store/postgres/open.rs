@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use sqlx::Connection;
 use sqlx::PgConnection;
-use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::store::StoreError;
@@ -101,19 +100,12 @@ pub async fn migrate(connect: &PgConnectOptions) -> Result<(), StoreError> {
 }
 
 async fn bring_up_to_date(mut conn: PgConnection) -> Result<(), StoreError> {
-    let known = known_schema_version();
+    let migrations = schema::postgres();
+    let known = schema::version(&migrations);
     if let Some(found) = applied(&mut conn).await?.filter(|found| *found > known) {
         return Err(StoreError::NewerSchema { found, known });
     }
-    schema::postgres()
-        .run(&mut conn)
-        .await
-        .map_err(|error| match error {
-            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
-                StoreError::from(error)
-            }
-            other => StoreError::Failed(other.to_string()),
-        })?;
+    migrations.run(&mut conn).await.map_err(schema::failure)?;
     Ok(conn.close().await?)
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use sqlx::Connection;
 use sqlx::SqliteConnection;
-use sqlx::migrate::MigrateError;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::sqlite::SqliteJournalMode;
 use sqlx::sqlite::SqlitePoolOptions;
@@ -177,20 +176,13 @@ pub fn about(path: &Path, error: StoreError) -> StoreError {
 /// Brings the schema up to date.
 pub async fn migrate(connect: &SqliteConnectOptions) -> Result<(), StoreError> {
     let mut conn = SqliteConnection::connect_with(connect).await?;
-    let known = known_schema_version();
+    let migrations = schema::sqlite();
+    let known = schema::version(&migrations);
     match applied(&mut conn).await? {
         Some(found) if found > known => return Err(StoreError::NewerSchema { found, known }),
         Some(_) => {}
         None => refuse_foreign(&mut conn).await?,
     }
-    schema::sqlite()
-        .run(&mut conn)
-        .await
-        .map_err(|error| match error {
-            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
-                StoreError::from(error)
-            }
-            other => StoreError::Failed(other.to_string()),
-        })?;
+    migrations.run(&mut conn).await.map_err(schema::failure)?;
     Ok(conn.close().await?)
 }
