@@ -18,17 +18,10 @@ use carillon::clock::Clock;
 use carillon::clock::SystemClock;
 use chrono::TimeDelta;
 
+use crate::node::Base;
 use crate::node::BenchNode;
+use crate::node::Load;
 use crate::relay::Way;
-
-/// The database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Base {
-    /// In a file.
-    Sqlite,
-    /// On a private server.
-    Postgres,
-}
 
 impl Base {
     const fn name(self) -> &'static str {
@@ -98,9 +91,9 @@ async fn measure(base: Base, way: Way) {
 async fn drain(base: Base, way: Way) -> (f64, f64) {
     let node = BenchNode::start(base, way).await;
     let backlog = base.backlog();
-    let due = node.instant_after(backlog).await;
+    let due = node.instant_after(Load::Event, backlog).await;
     let began = SystemClock.elapsed();
-    node.push(backlog, |_| due).await;
+    node.push(Load::Event, backlog, |_| due).await;
     let pushing = SystemClock.elapsed().saturating_sub(began);
     assert!(SystemClock.now() < due, "the machine became slow; run it again");
     SystemClock
@@ -119,12 +112,12 @@ async fn drain(base: Base, way: Way) -> (f64, f64) {
 async fn lateness(base: Base, way: Way) -> Vec<i64> {
     let node = BenchNode::start(base, way).await;
     let (each_second, seconds) = (base.pace(), SECONDS);
-    let first = node.instant_after(each_second * seconds).await;
+    let first = node.instant_after(Load::Event, each_second * seconds).await;
     let instant = |index: usize| {
         let second = i64::try_from(index / each_second).expect("few seconds");
         first + TimeDelta::seconds(second)
     };
-    node.push(each_second * seconds, instant).await;
+    node.push(Load::Event, each_second * seconds, instant).await;
     assert!(SystemClock.now() < first, "the machine became slow; run it again");
     node.drained(instant(each_second * seconds)).await;
     let mut lateness: Vec<i64> = node

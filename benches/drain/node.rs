@@ -8,6 +8,12 @@ use std::time::Duration;
 use carillon::change::ChangeHandler;
 use carillon::change::ChangeResult;
 use carillon::change::Incoming;
+use carillon::change::alarm::NewAlarm;
+use carillon::change::alarm::Order;
+use carillon::change::alarm::Past;
+use carillon::change::alarm::When;
+use carillon::change::alarm::fresh_id;
+use carillon::change::alarm::request_hash;
 use carillon::channel::Channel;
 use carillon::channel::email::EmailChannel;
 use carillon::clock::Clock;
@@ -22,6 +28,8 @@ use carillon::node::Running;
 use carillon::post::Seat;
 use carillon::ready::Readiness;
 use carillon::shutdown::Shutdown;
+use carillon::store::AlarmAt;
+use carillon::store::AlarmTerms;
 use carillon::store::EventKey;
 use carillon::store::HistoryQuery;
 use carillon::store::Owner;
@@ -37,13 +45,37 @@ use carillon::trigger::preferences::Preferences;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
+use futures_util::StreamExt;
+use futures_util::stream;
 use tempfile::TempDir;
 
-use crate::Base;
 use crate::harness::postgres::Postgres;
 use crate::harness::smtp_sink::SmtpSink;
 use crate::relay::NothingChannel;
 use crate::relay::Way;
+
+/// The database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// In a file.
+    Sqlite,
+    /// On a private server.
+    Postgres,
+}
+
+/// What a node is asked to deliver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// An event with one alarm.
+    Event,
+    /// An event of every day with one alarm: each delivery plans the next one.
+    DailyEvent,
+    /// A stand-alone alarm that fires once.
+    Alarm,
+}
+
+/// Callers that create stand-alone alarms at the same time.
+const CALLERS: usize = 32;
 
 /// People among whom the events are spread.
 const OWNERS: usize = 200;
@@ -64,15 +96,24 @@ pub struct BenchNode {
     running: Running,
     shutdown: Shutdown,
     _sink: Option<SmtpSink>,
-    _folder: TempDir,
+    folder: Option<TempDir>,
     /// Last: the node goes before its database.
-    _server: Option<Postgres>,
+    server: Option<Postgres>,
 }
 
 impl BenchNode {
-    /// Starts one on this database that sends this way.
+    /// Starts a node that sends this way, on a database of its own.
     pub async fn start(base: Base, way: Way) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let (store, server) = open(base, folder.path()).await;
+        let mut node = Self::start_on(store, way).await;
+        node.folder = Some(folder);
+        node.server = server;
+        node
+    }
+
+    /// Starts a node that sends this way, on this store.
+    pub async fn start_on(store: Arc<dyn Store>, way: Way) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let sink = match way {
             Way::Nothing => None,
@@ -86,7 +127,6 @@ impl BenchNode {
             let channel = EmailChannel::new(letterhead, relays, Arc::clone(&clock));
             Arc::new(channel.expect("no TLS is asked for"))
         };
-        let (store, server) = open(base, folder.path(), &clock).await;
         let parts = Parts {
             store: Arc::clone(&store),
             clock,
@@ -111,23 +151,23 @@ impl BenchNode {
             running,
             shutdown,
             _sink: sink,
-            _folder: folder,
-            _server: server,
+            folder: None,
+            server: None,
         };
         bench.put_owners().await;
         bench
     }
 
-    /// Pushes so many events with one alarm each, at the instant that `at` names for its index.
-    pub async fn push(&self, count: usize, at: impl Fn(usize) -> DateTime<Utc>) {
-        self.push_named("event", count, at).await;
+    /// Pushes `count` events or alarms of this kind; each is due at the instant that `at` names for its index.
+    pub async fn push(&self, load: Load, count: usize, at: impl Fn(usize) -> DateTime<Utc>) {
+        self.push_named("event", load, count, at).await;
     }
 
     /// An instant by which so many events can be pushed: a few are, and timed.
-    pub async fn instant_after(&self, count: usize) -> DateTime<Utc> {
+    pub async fn instant_after(&self, load: Load, count: usize) -> DateTime<Utc> {
         let began = SystemClock.elapsed();
         let far = SystemClock.now() + TimeDelta::days(300);
-        self.push_named("probe", PROBE, |_| far).await;
+        self.push_named("probe", load, PROBE, |_| far).await;
         let each =
             SystemClock.elapsed().saturating_sub(began) / u32::try_from(PROBE).expect("a small number");
         let needed = each * u32::try_from(count).expect("a small number") * 4 + Duration::from_secs(2);
@@ -166,6 +206,20 @@ impl BenchNode {
         }
     }
 
+    /// Creates stand-alone alarms one by one, as callers of the API do.
+    async fn create_alarms(&self, name: &str, count: usize, at: impl Fn(usize) -> DateTime<Utc>) {
+        let orders = (0..count).map(|index| alarm(name, index, at(index)));
+        let created = stream::iter(orders).map(|(at, new)| async {
+            let order = Order::Create(Box::new(new));
+            self.changes.order_alarm(at, order, None).await
+        });
+        let created: Vec<_> = created.buffer_unordered(CALLERS).collect().await;
+        for altered in created {
+            let altered = altered.expect("the store answers");
+            assert!(altered.refusal.is_none(), "{:?}", altered.refusal);
+        }
+    }
+
     /// Stops it.
     pub async fn stop(self) {
         self.shutdown.drain();
@@ -191,12 +245,15 @@ impl BenchNode {
         }
     }
 
-    async fn push_named(&self, name: &str, count: usize, at: impl Fn(usize) -> DateTime<Utc>) {
+    async fn push_named(&self, name: &str, load: Load, count: usize, at: impl Fn(usize) -> DateTime<Utc>) {
+        if load == Load::Alarm {
+            return self.create_alarms(name, count, at).await;
+        }
         let indices: Vec<usize> = (0..count).collect();
         for batch in indices.chunks(BATCH) {
             let incoming = batch
                 .iter()
-                .map(|index| incoming(name, *index, at(*index)))
+                .map(|index| incoming(name, load, *index, at(*index)))
                 .collect();
             let answers = self.changes.apply(incoming).await.expect("the store answers");
             assert!(
@@ -210,11 +267,11 @@ impl BenchNode {
     }
 }
 
-async fn open(base: Base, folder: &Path, clock: &Arc<dyn Clock>) -> (Arc<dyn Store>, Option<Postgres>) {
+async fn open(base: Base, folder: &Path) -> (Arc<dyn Store>, Option<Postgres>) {
     match base {
         Base::Sqlite => {
             let path = folder.join("bench.db");
-            let store = SqliteStore::open(&path, Arc::clone(clock), sqlite::Options::default()).await;
+            let store = SqliteStore::open(&path, Arc::new(SystemClock), sqlite::Options::default()).await;
             (Arc::new(store.expect("a new database can be made")), None)
         }
         Base::Postgres => {
@@ -251,11 +308,15 @@ fn owner(index: usize) -> OwnerId {
 }
 
 /// An event that starts a quarter of an hour after its alarm.
-fn incoming(name: &str, index: usize, due: DateTime<Utc>) -> Incoming {
+fn incoming(name: &str, load: Load, index: usize, due: DateTime<Utc>) -> Incoming {
     let start = due + TimeDelta::minutes(15);
+    let rule = match load {
+        Load::DailyEvent => "RRULE:FREQ=DAILY\r\n",
+        Load::Event | Load::Alarm => "",
+    };
     let ics = format!(
         "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//Example//Bench//EN\r\nBEGIN:VEVENT\r\nUID:{name}{index}@example.org\r\n\
-         DTSTAMP:20261101T120000Z\r\nDTSTART:{}\r\nDURATION:PT1H\r\nSUMMARY:Meeting {index}\r\nLOCATION:Room {index}\r\n\
+         DTSTAMP:20261101T120000Z\r\nDTSTART:{}\r\n{rule}DURATION:PT1H\r\nSUMMARY:Meeting {index}\r\nLOCATION:Room {index}\r\n\
          BEGIN:VALARM\r\nACTION:EMAIL\r\nTRIGGER:-PT15M\r\nSUMMARY:Reminder\r\nDESCRIPTION:Reminder\r\nEND:VALARM\r\n\
          END:VEVENT\r\nEND:VCALENDAR\r\n",
         start.format("%Y%m%dT%H%M%SZ")
@@ -269,4 +330,26 @@ fn incoming(name: &str, index: usize, due: DateTime<Utc>) -> Incoming {
         version: None,
         ics: Some(ics.into_bytes()),
     }
+}
+
+/// An alarm that fires once.
+fn alarm(name: &str, index: usize, due: DateTime<Utc>) -> (AlarmAt, NewAlarm) {
+    let at = AlarmAt {
+        owner: owner(index),
+        id: fresh_id().expect("the system has random numbers"),
+        key: None,
+        request: None,
+    };
+    let new = NewAlarm {
+        when: When::At(due),
+        past: Past::Reject,
+        channel: ChannelKind::Email,
+        terms: AlarmTerms {
+            label: format!("Meeting {index}"),
+            ..AlarmTerms::default()
+        },
+        payload: None,
+        request_hash: request_hash(&format!("{name}{index}")),
+    };
+    (at, new)
 }

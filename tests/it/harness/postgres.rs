@@ -50,6 +50,17 @@ impl Postgres {
         Self::start_on(free_port(), &settings).await
     }
 
+    /// Starts a server with these settings that also listens on a loopback port.
+    pub async fn start_listening_with(settings: &[&str]) -> Self {
+        let listening = [settings, &["listen_addresses=127.0.0.1"]].concat();
+        Self::start_on(free_port(), &listening).await
+    }
+
+    /// The folder of its data.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     async fn start_on(port: u16, settings: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         open_to_all(folder.path());
