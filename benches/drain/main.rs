@@ -9,6 +9,7 @@
 #[path = "../../tests/it/harness/mod.rs"]
 #[expect(dead_code, reason = "the tests need more of it")]
 mod harness;
+#[expect(dead_code, reason = "the bench `peers` needs more of it")]
 mod node;
 mod relay;
 

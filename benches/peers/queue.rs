@@ -68,7 +68,7 @@ pub fn measure(folder: &Path, server: &Postgres, queue: Queue, work: Work, jobs:
         .arg("tuned")
         .current_dir(folder)
         .env("PGPORT", server.port.to_string())
-        .env("PGDATA", server.data())
+        .env("PGDATA", server.folder.path().join("data"))
         .env("LEAD_MS", LEAD);
     if work == Work::Burst {
         command.env("BURST", "1");

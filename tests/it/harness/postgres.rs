@@ -26,7 +26,8 @@ use crate::harness::free_port;
 #[derive(Debug)]
 pub struct Postgres {
     server: Guarded,
-    folder: TempDir,
+    /// Holds its socket, its log and the folder `data`.
+    pub folder: TempDir,
     settings: Vec<String>,
     /// Part of its socket's name; also where it listens on loopback, if it does.
     pub port: u16,
@@ -46,19 +47,13 @@ impl Postgres {
 
     /// Starts one that listens on a loopback port, and keeps what it commits when it is ended or killed.
     pub async fn start_listening() -> Self {
-        let settings = ["fsync=off", "full_page_writes=off", "listen_addresses=127.0.0.1"];
-        Self::start_on(free_port(), &settings).await
+        Self::start_listening_with(&["fsync=off", "full_page_writes=off"]).await
     }
 
     /// Starts a server with these settings that also listens on a loopback port.
     pub async fn start_listening_with(settings: &[&str]) -> Self {
         let listening = [settings, &["listen_addresses=127.0.0.1"]].concat();
         Self::start_on(free_port(), &listening).await
-    }
-
-    /// The folder of its data.
-    pub fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
     }
 
     async fn start_on(port: u16, settings: &[&str]) -> Self {
