@@ -124,6 +124,14 @@ impl Channel for EmailChannel {
             .unwrap_or(1)
     }
 
+    fn permits_in_doubt(&self) -> usize {
+        self.relays
+            .iter()
+            .map(smtp::Relay::max_connections)
+            .max()
+            .unwrap_or(1)
+    }
+
     fn is_slow(&self, owner: u64) -> bool {
         self.relays.iter().any(|relay| relay.is_slow(owner))
     }

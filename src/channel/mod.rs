@@ -171,6 +171,12 @@ pub trait Channel: Send + Sync + std::fmt::Debug {
         self.permits()
     }
 
+    /// How many of them may be in flight where a message whose end is unknown is not sent again: what waits in flight at
+    /// a crash is lost then.
+    fn permits_in_doubt(&self) -> usize {
+        self.permits()
+    }
+
     /// How many of them may be one owner's, where owners share what is behind this channel; they are no more than there is
     /// left for others in any case. None: nobody stands in another's way.
     fn permits_of_one(&self) -> Option<usize> {

@@ -12,8 +12,8 @@ use crate::channel::email::Letterhead;
 use crate::channel::email::compose;
 use crate::clock::Clock;
 
-/// Composing takes no time worth waiting for, so that a batch may be as large as the store likes it.
-const PERMITS: usize = 64;
+/// Composing a message takes some microseconds, so a batch may be as large as the store likes it.
+const PERMITS: usize = 1_000;
 
 /// Accepts every message that could be sent.
 #[derive(Debug)]

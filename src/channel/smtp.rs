@@ -17,7 +17,6 @@ mod classify;
 mod connection;
 mod dialogue;
 mod failing;
-mod pace;
 mod pool;
 mod relay;
 mod stage;
@@ -25,6 +24,7 @@ mod standing;
 mod tempo;
 mod tls;
 mod turnstile;
+mod window;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -45,6 +45,9 @@ pub use self::secret::Secrets;
 /// Calls under way and waiting at once, over all endpoints.
 const PERMITS: usize = 1_024;
 
+/// The same where a call whose end is unknown is not repeated.
+const PERMITS_IN_DOUBT: usize = 64;
+
 /// Calls of one owner under way at once to one endpoint, where nothing else is configured.
 pub const DEFAULT_CALLS: usize = 8;
 
@@ -216,6 +219,10 @@ impl Channel for WebhookChannel {
 
     fn permits(&self) -> usize {
         PERMITS
+    }
+
+    fn permits_in_doubt(&self) -> usize {
+        PERMITS_IN_DOUBT
     }
 
     fn permits_of_one(&self) -> Option<usize> {

@@ -19,14 +19,14 @@ use crate::channel::smtp::TlsError;
 use crate::channel::smtp::classify;
 use crate::channel::smtp::failing::Failing;
 use crate::channel::smtp::failing::Says;
-use crate::channel::smtp::pace;
-use crate::channel::smtp::pace::Pace;
 use crate::channel::smtp::pool::Pool;
 use crate::channel::smtp::stage::Cause;
 use crate::channel::smtp::stage::Failure;
 use crate::channel::smtp::stage::Stage;
 use crate::channel::smtp::stage::Steps;
 use crate::channel::smtp::standing::Standing;
+use crate::channel::smtp::window::Window;
+use crate::channel::smtp::window::max_in_flight;
 use crate::clock::Clock;
 
 /// One relay and the connections to it.
@@ -35,7 +35,7 @@ pub struct Relay {
     clock: Arc<dyn Clock>,
     breaker: Mutex<Breaker>,
     failing: Mutex<Failing>,
-    pace: Mutex<Pace>,
+    window: Mutex<Window>,
     standing: Mutex<Standing>,
     witness: Option<Witness>,
 }
@@ -59,7 +59,7 @@ impl Relay {
             clock,
             breaker: Mutex::default(),
             failing: Mutex::default(),
-            pace: Mutex::default(),
+            window: Mutex::default(),
             standing: Mutex::default(),
             witness: None,
         })
@@ -79,14 +79,19 @@ impl Relay {
         self.pool.turnstile().is_slow(owner)
     }
 
-    /// How many messages can be on their way at once, most of them waiting for a connection.
+    /// How many messages can be in flight, most of them waiting for a connection.
     pub fn permits(&self) -> usize {
-        pace::most(self.pool.config().connections)
+        max_in_flight(self.pool.config().connections)
     }
 
-    /// How many of them may be now: fewer while the relay is slow.
+    /// How many of them may be in flight now: fewer while the relay is slow.
     pub fn permits_now(&self) -> usize {
-        self.pace().under_way(self.pool.config().connections)
+        self.window().in_flight(self.pool.config().connections)
+    }
+
+    /// How many connections there may be.
+    pub fn max_connections(&self) -> usize {
+        self.pool.config().connections
     }
 
     /// How many connections are in use, and how many wait for the next message.
@@ -215,7 +220,7 @@ impl Relay {
         let began = self.clock.elapsed();
         let outcome = self.pool.transact(steps, letter, &pass).await;
         let took = self.clock.elapsed().saturating_sub(began);
-        self.pace().took(took);
+        self.window().took(took);
         match &outcome {
             Ok(_) => pass.was_taken(),
             // What went wrong before a message was named says nothing of whose it is.
@@ -225,8 +230,8 @@ impl Relay {
         outcome
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().expect("no holder panics")
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().expect("no holder panics")
     }
 
     fn standing(&self) -> MutexGuard<'_, Standing> {

@@ -11,6 +11,7 @@ use chrono::Utc;
 
 use crate::channel::breaker::Openness;
 use crate::channel::seats::Seats;
+use crate::delivery::OnDoubt;
 use crate::delivery::domains::Domains;
 use crate::delivery::lane::BATCH;
 use crate::delivery::lane::Lane;
@@ -40,7 +41,7 @@ impl<'a> Admission<'a> {
             lane,
             quick,
             slow,
-            permits: lane.channel.permits_now(),
+            permits: lane.window(),
             of_one: lane.channel.permits_of_one(),
             is_anybody_left: false,
         }
@@ -167,6 +168,18 @@ impl Lane {
             channel.and_then(|it| it.throughput)
         };
         self.throughput().room(most, rate, self.shared.clock.elapsed())
+    }
+
+    /// How many messages may be in flight now.
+    fn window(&self) -> usize {
+        let config = self.shared.config.borrow();
+        let channel = config.channels.get(&self.kind);
+        let permits = self.channel.permits_now();
+        if channel.is_some_and(|it| it.on_doubt == OnDoubt::Fail) {
+            permits.min(self.channel.permits_in_doubt())
+        } else {
+            permits
+        }
     }
 
     /// How fast this channel sends.
