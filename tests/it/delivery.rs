@@ -682,6 +682,10 @@ impl Channel for Scripted {
         self.looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         self.permits_now.load(std::sync::atomic::Ordering::SeqCst)
     }
+
+    fn permits_in_doubt(&self) -> usize {
+        1
+    }
 }
 
 pub fn refused(of: Blame) -> Report {
@@ -987,6 +991,22 @@ async fn while_the_other_side_is_slow_few_are_under_way() {
     assert_eq!(scene.outcomes().await, [sent("01 08:01"), sent("01 08:01")]);
     let others = scene.hand.history("bert").await;
     assert_eq!(others.iter().map(brief).collect::<Vec<_>>(), [sent("01 08:01")]);
+}
+
+#[tokio::test]
+async fn window_is_small_where_doubtful_messages_are_not_repeated() {
+    let channel = Scripted::held(refused(Blame::Message));
+    let fail = ("CARILLON__CHANNELS__EMAIL__ON_DOUBT", "fail");
+    let scene = Scene::set(&[fail], Some(channel.clone())).await;
+    scene.hand.owner("bert", "UTC").await;
+    for owner in ["anna", "bert"] {
+        let text = event("e", "DTSTART:20261201T080100Z\nDURATION:PT1H");
+        scene.hand.change("e", owner, text).await;
+    }
+    scene.clock.advance(Duration::from_mins(1));
+    let lane = scene.hand.node.lanes[0].clone();
+    assert_eq!(lane.tick(lane.permit().await).await, 1);
+    assert_eq!(lane.tick(lane.permit().await).await, 0, "one is in flight");
 }
 
 #[tokio::test]
