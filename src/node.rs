@@ -395,6 +395,7 @@ fn lane_config(settings: &Settings) -> LaneConfig {
         channels: settings.channels.clone(),
         lateness: lateness(settings),
         choices: settings.policies.choices,
+        recipients: settings.policies.recipients.clone(),
         defaults: Arc::new(settings.policies.defaults.clone()),
         window: window(settings),
     }

@@ -60,6 +60,11 @@ impl Asked {
         }
     }
 
+    /// The addresses of others that may be written to.
+    pub fn others(&self) -> impl Iterator<Item = &str> {
+        self.others.keys().map(String::as_str)
+    }
+
     /// The wishes of the event `uid`, each once.
     pub fn wishes(&self, uid: &str, owner: &Owner, policies: &Policies) -> Vec<Wish> {
         let mut wishes = Vec::new();

@@ -87,6 +87,7 @@ pub fn read(
         if !is_message {
             warnings.extend(unheard(event, &at.source, owner, policies));
             warnings.extend(unwritten(&asked.refused, policies));
+            warnings.extend(routed(&asked, policies));
         }
         let wishes = asked.wishes(event.uid(), owner, policies);
         cost = edit::cost(&asked, &wishes, now).map_err(|error| {
@@ -231,6 +232,15 @@ fn unwritten(refused: &[String], policies: &Policies) -> Option<String> {
     };
     Some(format!(
         "addresses that its alarms name get nothing ({number}, `{first}` first): {cure}"
+    ))
+}
+
+/// That an alarm names an address that gets nothing because of its form.
+fn routed(asked: &Asked, policies: &Policies) -> Option<String> {
+    let routed = asked.others().find(|it| policies.recipients.refuse_route(it))?;
+    Some(format!(
+        "`{routed}` gets nothing: a relay may send mail for it on to another address; name the address itself, without \
+         `%`, `!` or quotes before the `@`"
     ))
 }
 

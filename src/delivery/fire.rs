@@ -39,6 +39,7 @@ use crate::trigger::limit::Limit;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
 use crate::trigger::recipients;
+use crate::trigger::recipients::Recipients;
 use crate::trigger::series::Lateness;
 use crate::trigger::series::Series;
 use crate::trigger::series::read_event;
@@ -59,6 +60,7 @@ pub struct FireJudge {
     channels: BTreeMap<ChannelKind, ChannelConfig>,
     defaults: Arc<DefaultPolicy>,
     clock: Arc<dyn Clock>,
+    recipients: Recipients,
     room: usize,
     domains: Option<Arc<Mutex<Domains>>>,
     /// When it began to judge.
@@ -139,10 +141,18 @@ impl FireJudge {
             channels,
             defaults,
             clock,
+            recipients: Recipients::Any,
             room: usize::MAX,
             domains: None,
             began: OnceLock::new(),
         }
+    }
+
+    /// With the policy on recipients other than the owner.
+    #[must_use]
+    pub(super) fn with_recipients(mut self, recipients: &Recipients) -> Self {
+        self.recipients = recipients.clone();
+        self
     }
 
     /// With room for so many messages, and for mails as these domains have it.
@@ -171,6 +181,8 @@ impl FireJudge {
             Verdict::Conclude(Outcome::Failed, Reason::NoAddress)
         } else if let Some(reason) = spared(candidate) {
             Verdict::Conclude(Outcome::Suppressed, reason)
+        } else if self.is_routed(candidate) {
+            Verdict::Conclude(Outcome::Suppressed, Reason::RoutedAddress)
         } else if channel == ChannelKind::Webhook && is_disabled(candidate) {
             Verdict::Conclude(Outcome::Suppressed, Reason::EndpointDisabled)
         } else if self.catch_up == CatchUp::Drop
@@ -184,6 +196,14 @@ impl FireJudge {
             Verdict::Gather
         } else {
             Verdict::Send
+        }
+    }
+
+    /// Whether the relay may send it on to another address than the policy allows.
+    fn is_routed(&self, candidate: &Candidate) -> bool {
+        match &candidate.trigger.wish.recipient {
+            Recipient::Owner => false,
+            Recipient::Address(address) => self.recipients.refuse_route(address),
         }
     }
 

@@ -62,6 +62,7 @@ use crate::trigger::TriggerId;
 use crate::trigger::defaults::DefaultPolicy;
 use crate::trigger::expand::Choices;
 use crate::trigger::outcome::Outcome;
+use crate::trigger::recipients::Recipients;
 use crate::trigger::series::Lateness;
 
 /// Claims of one fire-check at the most.
@@ -112,6 +113,8 @@ pub struct LaneConfig {
     pub lateness: Lateness,
     /// What alarms mean where the standards leave a choice.
     pub choices: Choices,
+    /// To whom alarms may write beside their owner.
+    pub recipients: Recipients,
     /// Which alarms events have by default.
     pub defaults: Arc<DefaultPolicy>,
     /// Successors due so soon are claimed with the fire-check.
@@ -346,6 +349,7 @@ impl Lane {
                 Arc::clone(&config.defaults),
                 Arc::clone(&shared.clock),
             )
+            .with_recipients(&config.recipients)
             .with_room(room, &self.domains);
             match shared
                 .store

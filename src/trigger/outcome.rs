@@ -180,13 +180,15 @@ pub enum Reason {
     EndpointDisabled,
     /// The relay said before that no mail can go to the address.
     DeadAddress,
+    /// The local part of the address may lead the relay to another address, which the policy does not allow.
+    RoutedAddress,
     /// It was told in the message of another trigger, whose id is the detail.
     Digest,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::None,
         Self::NoAddress,
         Self::Disabled,
@@ -210,6 +212,7 @@ impl Reason {
         Self::NoReport,
         Self::EndpointDisabled,
         Self::DeadAddress,
+        Self::RoutedAddress,
         Self::Digest,
     ];
 
@@ -239,6 +242,7 @@ impl Reason {
             Self::NoReport => "no report",
             Self::EndpointDisabled => "endpoint disabled",
             Self::DeadAddress => "dead address",
+            Self::RoutedAddress => "routed address",
             Self::Digest => "digest",
         }
     }

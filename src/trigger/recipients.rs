@@ -37,6 +37,15 @@ impl Recipients {
             Self::Any => true,
         }
     }
+
+    /// Whether an address that is allowed gets nothing, since a relay may send the mail on to an address that its local part
+    /// names: `user%other.example@here.example` (the percent hack), `other!user@…` (a bang path), a quoted part, or a source
+    /// route. Otherwise the policy would say where mail goes, and the calendar would.
+    pub fn refuse_route(&self, address: &str) -> bool {
+        let is_limited = matches!(self, Self::Verified | Self::Domains(_));
+        let local = address.rsplit_once('@').map_or(address, |(local, _)| local);
+        is_limited && local.contains(['%', '!', '"', '@', ':', ','])
+    }
 }
 
 fn is_of(address: &str, domain: &str) -> bool {
@@ -85,4 +94,26 @@ fn is_wanted(component: &Component, address: &str) -> bool {
     attendee.is_none_or(|attendee| {
         attendee.is_person && !matches!(attendee.status.as_deref(), Some("DECLINED" | "DELEGATED"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routed_addresses_are_refused_only_where_the_policy_limits_them() {
+        let domains = Recipients::Domains(vec!["example.com".to_owned()]);
+        for address in [
+            "victim%elsewhere.example@example.com",
+            "elsewhere.example!victim@example.com",
+            "\"victim@elsewhere.example\"@example.com",
+            "@example.com,@b.example:victim@example.com",
+            "victim@elsewhere.example@example.com",
+        ] {
+            assert!(domains.refuse_route(address), "{address}");
+            assert!(Recipients::Verified.refuse_route(address), "{address}");
+            assert!(!Recipients::Any.refuse_route(address), "{address}");
+        }
+        assert!(!domains.refuse_route("bert.o'hara+calendar=x@example.com"));
+    }
 }

@@ -117,3 +117,47 @@ async fn p02_p03_a_recipient_who_is_refused_stops_nobody_else() {
     assert_eq!((with("sent"), with("failed")), (3, 1), "{rows:?}");
     assert_eq!(sink.mails(3).await.len(), 3);
 }
+
+#[tokio::test]
+async fn addresses_that_a_relay_may_send_on_reach_no_relay() {
+    const ROUTED: [&str; 2] = [
+        "victim%25elsewhere.example@example.com",
+        "elsewhere.example!victim@example.com",
+    ];
+    for policy in ["domains", "verified"] {
+        let sink = Sink::start().await;
+        let home = Home::new().with_relay(sink.port);
+        let mut home = home.with("POLICIES__RECIPIENTS", policy);
+        if policy == "domains" {
+            home = home.with("POLICIES__RECIPIENT_DOMAINS", "example.com");
+        }
+        let node = home.start_with_owner().await;
+        let verified = ["friend@example.com", "victim%elsewhere.example@example.com", ROUTED[1]];
+        let anna = json!({ "email": ADDRESS, "verified": verified });
+        node.put("/v1/owners/anna", "application/json", anna.to_string())
+            .await
+            .ok();
+        let trigger = format!(
+            "TRIGGER;VALUE=DATE-TIME:{}",
+            crate::harness::calendar::stamp(whole_second_in(3))
+        );
+        let alarm = trigger + &naming(&["friend@example.com", ROUTED[0], ROUTED[1]]);
+        let event = Calendar::far_away("budget@example.org").alarm(&alarm);
+
+        let answer = node.put_event("budget", &event).await.ok();
+        let warnings = answer["warnings"].to_string();
+        assert!(warnings.contains("may send mail for it on"), "{answer}");
+
+        let rows = node.history_of(4).await;
+        let refused: Vec<_> = rows
+            .iter()
+            .filter(|row| row["reason"] == "routed address")
+            .collect();
+        assert_eq!(refused.len(), 2, "{rows:?}");
+        assert!(refused.iter().all(|row| row["outcome"] == "suppressed"), "{rows:?}");
+        let mails = sink.mails(2).await;
+        to(&mails, ADDRESS);
+        to(&mails, "friend@example.com");
+        assert_eq!(sink.log().mails.len(), 2);
+    }
+}
