@@ -52,6 +52,7 @@ pub mod node;
 pub mod planner;
 pub mod post;
 pub mod preview;
+mod private;
 pub mod ready;
 pub mod service;
 pub mod shutdown;

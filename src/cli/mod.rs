@@ -27,6 +27,7 @@ use crate::clock::SystemClock;
 use crate::config::Complaints;
 use crate::config::Settings;
 use crate::logging;
+use crate::private;
 use crate::service;
 use crate::store::Store;
 use crate::store::postgres;
@@ -106,6 +107,7 @@ enum Command {
 
 /// Runs a command.
 pub fn run(cli: &Cli) -> ExitCode {
+    private::set_umask();
     match &cli.command {
         Command::Serve => with_settings(cli, serve),
         Command::Migrate => with_settings(cli, |_, settings| migrate(&settings)),

@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::fs::File;
-use std::fs::OpenOptions;
 use std::io;
 use std::io::Write;
 use std::path::Path;
@@ -19,6 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use sha2::Digest;
 use sha2::Sha256;
+
+use crate::private;
 
 /// The layout of the documents; another one is refused.
 const FORMAT: u32 = 1;
@@ -56,14 +57,11 @@ struct Sealed {
 impl Folder {
     /// Opens the directory, creating it if need be, and locks it for this process. Blocks on the disk.
     pub fn open(path: &Path) -> io::Result<Self> {
-        fs::create_dir_all(path)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path.join(LOCK))?;
+        private::create_folder(path)?;
+        let lock = private::options().open(path.join(LOCK))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::new(io::ErrorKind::AddrInUse, "another process works in it"))?;
+        private::narrow(fs::read_dir(path)?.flatten().map(|entry| entry.path()));
         Ok(Self(Medium::Disk {
             path: path.to_owned(),
             _lock: lock,
@@ -122,7 +120,7 @@ impl Folder {
 
 fn replace_file(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let aside = folder.join(format!("{name}.new"));
-    let mut file = File::create(&aside)?;
+    let mut file = private::options().truncate(true).open(&aside)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&aside, folder.join(name))?;

@@ -33,6 +33,7 @@ mod openapi;
 mod operating;
 mod people;
 mod preview;
+mod private;
 mod readme;
 mod skew;
 mod sms;

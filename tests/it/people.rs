@@ -132,7 +132,11 @@ async fn addresses_that_a_relay_may_send_on_reach_no_relay() {
             home = home.with("POLICIES__RECIPIENT_DOMAINS", "example.com");
         }
         let node = home.start_with_owner().await;
-        let verified = ["friend@example.com", "victim%elsewhere.example@example.com", ROUTED[1]];
+        let verified = [
+            "friend@example.com",
+            "victim%elsewhere.example@example.com",
+            ROUTED[1],
+        ];
         let anna = json!({ "email": ADDRESS, "verified": verified });
         node.put("/v1/owners/anna", "application/json", anna.to_string())
             .await
@@ -154,7 +158,10 @@ async fn addresses_that_a_relay_may_send_on_reach_no_relay() {
             .filter(|row| row["reason"] == "routed address")
             .collect();
         assert_eq!(refused.len(), 2, "{rows:?}");
-        assert!(refused.iter().all(|row| row["outcome"] == "suppressed"), "{rows:?}");
+        assert!(
+            refused.iter().all(|row| row["outcome"] == "suppressed"),
+            "{rows:?}"
+        );
         let mails = sink.mails(2).await;
         to(&mails, ADDRESS);
         to(&mails, "friend@example.com");

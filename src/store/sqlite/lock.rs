@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
 
+use crate::private;
 use crate::store::StoreError;
 
 /// Takes the lock of the store at `path`; dropping the file gives it back.
@@ -19,13 +20,7 @@ pub fn take(path: &Path) -> Result<File, StoreError> {
             beside.display()
         ))
     };
-    let mut file = File::options()
-        .create(true)
-        .read(true)
-        .write(true)
-        .truncate(false)
-        .open(&beside)
-        .map_err(unavailable)?;
+    let mut file = private::options().read(true).open(&beside).map_err(unavailable)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(in_use(path, &beside)),

@@ -1,7 +1,9 @@
 //! Opening: how we connect, and bringing the schema up to date.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use sqlx::sqlite::SqlitePoolOptions;
 use sqlx::sqlite::SqliteSynchronous;
 
 use crate::clock::Clock;
+use crate::private;
 use crate::store::StoreError;
 use crate::store::schema;
 use crate::store::sqlite::SqliteStore;
@@ -44,6 +47,7 @@ impl SqliteStore {
     /// [`StoreError::InUse`] while another process holds it, [`StoreError::NewerSchema`] if a newer version wrote it.
     pub async fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, StoreError> {
         let lock = lock::take(path)?;
+        keep_private(path);
         let connect = connection(path, &options).create_if_missing(true);
         migrate(&connect).await.map_err(|error| about(path, error))?;
         Self::connected(connect, clock, &options, Some(lock)).await
@@ -90,6 +94,18 @@ impl SqliteStore {
             _lock: lock,
         })
     }
+}
+
+/// Files of the store are for this user alone. SQLite gives its log the mode of the database, so that one is created here;
+/// where that fails, SQLite says why.
+fn keep_private(path: &Path) {
+    let _ = private::options().create_new(true).open(path);
+    let files = ["", "-wal", "-shm", ".lock"].map(|end| {
+        let mut name = OsString::from(path);
+        name.push(end);
+        PathBuf::from(name)
+    });
+    private::narrow(files);
 }
 
 /// The schema version that this version of Carillon knows.
