@@ -1,22 +1,25 @@
-//! A port: connections bounded in number and in patience, so that whoever opens many, says little on them or does not
-//! read the answers costs neither memory nor the files that sending needs.
+//! A port: connections are bounded in number and in patience, so that a caller that opens many, says little on them or does
+//! not read the answers costs neither memory nor the files that sending needs.
 //!
-//! Over the bound a caller takes the place of the one that has been silent since it came for the longest, so that silent
-//! callers do not keep others out; where all have asked something, callers wait at the door. A place is held as long as the
-//! connection lives, also where it goes on as a WebSocket.
+//! [`connections`] says which connection makes room for another. A place is held as long as the connection lives, also
+//! where it goes on as a WebSocket.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
+use std::io::Write;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::HeaderValue;
 use axum::http::Request;
 use axum::http::Response;
+use axum::http::StatusCode;
+use axum::http::header::CONNECTION;
+use futures_util::StreamExt;
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -28,15 +31,16 @@ use tokio::io::AsyncRead;
 use tokio::io::AsyncWrite;
 use tokio::net::TcpListener;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 
+mod connections;
 mod impatient;
 
+use connections::Connection;
+use connections::Connections;
 use impatient::Impatient;
 
 /// How long requests under way may take once the node drains.
@@ -45,14 +49,30 @@ const DRAIN: Duration = Duration::from_secs(30);
 /// The pause after a connection could not be taken, mostly since the process has no file left for it.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// The answer where no connection can make room.
+const REFUSAL: &str = "every connection that this address may have, or that there may be, is busy: try again, or see \
+                       max_connections_per_peer and max_connections";
+
 /// What callers may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Connections at once.
     pub connections: usize,
+    /// Of these from one peer: an IPv4 address, or the first 64 bits of an IPv6 address.
+    pub per_peer: usize,
+    /// And those that are kept for probes from this machine; fewer than there are connections.
+    pub for_probes: usize,
     /// How long a handshake and a head may take, a connection may stay without a request, and an answer unread.
     pub patience: Duration,
 }
+
+/// Where a request comes from; an extension of the request.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub IpAddr);
+
+/// The caller is known by a valid token; an extension of the answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Known;
 
 /// How a port is answered.
 #[derive(Clone)]
@@ -63,6 +83,8 @@ pub struct Port {
     pub tls: Option<TlsAcceptor>,
     /// What callers may cost.
     pub bounds: Bounds,
+    /// The paths that are answered also on the connections that are kept for probes.
+    pub probes: &'static [&'static str],
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -78,14 +100,22 @@ impl fmt::Debug for Port {
 /// Answers until `soft`, then finishes the requests under way, but no longer than [`DRAIN`]; returns at once when `hard`
 /// comes.
 pub async fn serve(listener: TcpListener, port: Port, soft: CancellationToken, hard: CancellationToken) {
-    let mut door = Door::new(port.bounds.connections);
+    let mut connections = Connections::new(port.bounds);
     let clock = Arc::clone(&port.clock);
     let accepting = async {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => {
-                    let caller = door.let_in().await;
-                    tokio::spawn(port.clone().answer(stream, caller, soft.clone()));
+                Ok((stream, from)) => {
+                    match connections.admit(from.ip(), clock.elapsed()) {
+                        Some(connection) => drop(tokio::spawn(port.clone().answer(
+                            stream,
+                            connection,
+                            soft.clone(),
+                        ))),
+                        None => port.refuse(stream),
+                    }
+                    // Its first request may be there already, and is answered before many that come at once take its place.
+                    tokio::task::yield_now().await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be taken");
@@ -100,119 +130,56 @@ pub async fn serve(listener: TcpListener, port: Port, soft: CancellationToken, h
     }
     drop(listener);
     tokio::select! {
-        () = door.left() => {}
+        () = connections.ended() => {}
         () = hard.cancelled() => {}
         () = clock.sleep(DRAIN) => {}
     }
 }
 
-/// A caller inside.
-struct Caller {
-    presence: Arc<Presence>,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Drop for Caller {
-    fn drop(&mut self) {
-        self.presence.gone.cancel();
-    }
-}
-
-/// What the door knows of a caller.
-#[derive(Debug, Default)]
-struct Presence {
-    /// It has asked something.
-    heard: AtomicBool,
-    /// It has left, or has to.
-    gone: CancellationToken,
-}
-
-impl Presence {
-    fn is_silent(&self) -> bool {
-        !self.heard.load(Ordering::Acquire) && !self.gone.is_cancelled()
-    }
-}
-
-/// Lets so many callers in.
-struct Door {
-    places: Arc<Semaphore>,
-    most: usize,
-    /// In the order in which they came; those that were heard or left are weeded out from time to time.
-    inside: VecDeque<Arc<Presence>>,
-}
-
-impl Door {
-    fn new(most: usize) -> Self {
-        Self {
-            places: Arc::new(Semaphore::new(most)),
-            most,
-            inside: VecDeque::new(),
-        }
-    }
-
-    /// Waits until there is a place for one more, and makes one if somebody is silent.
-    async fn let_in(&mut self) -> Caller {
-        if self.places.available_permits() == 0 {
-            self.show_out();
-        }
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        let caller = Caller {
-            presence: Arc::default(),
-            _place: place.expect("the door is never closed"),
-        };
-        if self.inside.len() >= 2 * self.most {
-            self.inside.retain(|presence| presence.is_silent());
-        }
-        self.inside.push_back(Arc::clone(&caller.presence));
-        caller
-    }
-
-    /// Waits until nobody is inside.
-    async fn left(&self) {
-        let all = u32::try_from(self.most).unwrap_or(u32::MAX);
-        // The door is never closed.
-        let _ = self.places.acquire_many(all).await;
-    }
-
-    /// Has the caller leave that has been silent for the longest.
-    fn show_out(&mut self) {
-        while let Some(presence) = self.inside.pop_front() {
-            if presence.is_silent() {
-                presence.gone.cancel();
-                return;
-            }
-        }
-    }
-}
-
 impl Port {
+    /// Says that there is no room, where that needs no handshake, and closes the connection.
+    fn refuse(&self, stream: TcpStream) {
+        tracing::debug!("a connection was refused: {REFUSAL}");
+        if self.tls.is_some() {
+            return;
+        }
+        let answer = format!(
+            "HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nretry-after: 1\r\n\
+             connection: close\r\n\r\n{REFUSAL}\n",
+            REFUSAL.len() + 1
+        );
+        // Nobody waits for it: what does not go out at once is lost.
+        let _ = stream
+            .into_std()
+            .and_then(|mut stream| stream.write(answer.as_bytes()));
+    }
+
     /// Answers the requests of one connection until it ends.
-    async fn answer(self, stream: TcpStream, caller: Caller, soft: CancellationToken) {
+    async fn answer(self, stream: TcpStream, connection: Arc<Connection>, soft: CancellationToken) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection keeps its delay");
         }
-        let presence = Arc::clone(&caller.presence);
+        let closing = connection.closing.clone();
         tokio::select! {
-            () = presence.gone.cancelled() => tracing::debug!("a silent caller made room for another"),
-            () = self.receive(stream, caller, soft) => {}
+            () = closing.cancelled() => tracing::debug!("an idle connection made room for another"),
+            () = self.receive(stream, connection, soft) => {}
         }
     }
 
-    async fn receive(self, stream: TcpStream, caller: Caller, soft: CancellationToken) {
+    async fn receive(self, stream: TcpStream, connection: Arc<Connection>, soft: CancellationToken) {
         let patience = self.bounds.patience;
-        let presence = &Arc::clone(&caller.presence);
-        let stream = Impatient::new(stream, caller, patience, Arc::clone(&self.clock));
+        let stream = Impatient::new(stream, Arc::clone(&connection), patience, Arc::clone(&self.clock));
         let Some(tls) = &self.tls else {
-            return self.converse(stream, presence, soft).await;
+            return self.converse(stream, connection, soft).await;
         };
         match tokio::time::timeout(patience, tls.accept(stream)).await {
-            Ok(Ok(stream)) => self.converse(stream, presence, soft).await,
+            Ok(Ok(stream)) => self.converse(stream, connection, soft).await,
             Ok(Err(error)) => tracing::debug!(%error, "a caller was not let in"),
             Err(_) => tracing::debug!("a caller did not finish its handshake"),
         }
     }
 
-    async fn converse<S>(&self, stream: S, presence: &Arc<Presence>, soft: CancellationToken)
+    async fn converse<S>(&self, stream: S, connection: Arc<Connection>, soft: CancellationToken)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -220,7 +187,7 @@ impl Port {
             .timer(TokioTimer::new())
             // From the last answer to the end of the next head: it also bounds how long a connection is kept for nothing.
             .header_read_timeout(self.bounds.patience)
-            .serve_connection(TokioIo::new(stream), self.hearing(presence))
+            .serve_connection(TokioIo::new(stream), self.service(connection))
             .with_upgrades();
         let mut answering = std::pin::pin!(answering);
         let ended = tokio::select! {
@@ -236,10 +203,10 @@ impl Port {
         }
     }
 
-    /// The router, with a note that the caller has asked something.
-    fn hearing(
+    /// The router, with a note of when the connection is busy and when it is idle.
+    fn service(
         &self,
-        presence: &Arc<Presence>,
+        connection: Arc<Connection>,
     ) -> impl Service<
         Request<Incoming>,
         Response = Response<Body>,
@@ -247,10 +214,63 @@ impl Port {
         Future: Future<Output = Result<Response<Body>, Infallible>> + Send,
     > + use<> {
         let router = TowerToHyperService::new(self.router.clone());
-        let presence = Arc::clone(presence);
-        service_fn(move |request: Request<Incoming>| {
-            presence.heard.store(true, Ordering::Release);
-            router.call(request)
+        let (clock, probes) = (Arc::clone(&self.clock), self.probes);
+        service_fn(move |mut request: Request<Incoming>| {
+            connection.busy();
+            let is_refused = connection.is_for_probes && !probes.contains(&request.uri().path());
+            request.extensions_mut().insert(Peer(connection.peer));
+            let answering = router.call(request);
+            let (connection, clock) = (Arc::clone(&connection), Arc::clone(&clock));
+            async move {
+                if is_refused {
+                    return Ok(refusal());
+                }
+                let response = answering.await?;
+                Ok(follow(response, connection, clock))
+            }
         })
+    }
+}
+
+fn refusal() -> Response<Body> {
+    let mut response = Response::new(Body::from(format!("{REFUSAL}\n")));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
+        .headers_mut()
+        .insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// The response, after whose last byte was produced the connection is idle; never where it goes on as a WebSocket.
+fn follow(response: Response<Body>, connection: Arc<Connection>, clock: Arc<dyn Clock>) -> Response<Body> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return response;
+    }
+    let is_stream = response.body().size_hint().exact().is_none();
+    let answer = Answer {
+        is_known: response.extensions().get::<Known>().is_some(),
+        connection,
+        clock,
+    };
+    if !is_stream {
+        return response;
+    }
+    response.map(|body| {
+        Body::from_stream(body.into_data_stream().inspect(move |_| {
+            let _until_its_end = &answer;
+        }))
+    })
+}
+
+/// An answer that is produced; when it is dropped, its connection is idle.
+struct Answer {
+    connection: Arc<Connection>,
+    is_known: bool,
+    clock: Arc<dyn Clock>,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.connection.idle(self.is_known, self.clock.elapsed());
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::Request;
@@ -38,6 +39,7 @@ use super::state::Types;
 use crate::clock::Clock;
 use crate::listen;
 use crate::listen::Bounds;
+use crate::listen::Known;
 use crate::listen::Port;
 
 /// The largest question, in bytes.
@@ -49,6 +51,8 @@ const READING: Duration = Duration::from_secs(10);
 /// A cluster is small, and strangers make room for peers.
 const BOUNDS: Bounds = Bounds {
     connections: 256,
+    per_peer: 64,
+    for_probes: 0,
     patience: Duration::from_secs(10),
 };
 
@@ -181,12 +185,17 @@ pub(super) async fn serve(
         router: Router::new().route("/{call}", post(handle)).with_state(door),
         tls,
         bounds: BOUNDS,
+        probes: &[],
         clock,
     };
     listen::serve(listener, port, stop.clone(), stop).await;
 }
 
-async fn handle(State(door): State<Arc<Door>>, request: Request) -> Result<Vec<u8>, Response> {
+/// Answers a call. A peer that was admitted keeps its connection where others have to go.
+async fn handle(
+    State(door): State<Arc<Door>>,
+    request: Request,
+) -> Result<(Extension<Known>, Vec<u8>), Response> {
     let (parts, body) = request.into_parts();
     let headers = &parts.headers;
     let head = Head {
@@ -203,8 +212,9 @@ async fn handle(State(door): State<Arc<Door>>, request: Request) -> Result<Vec<u
         Ok(Err(error)) => return Err((StatusCode::PAYLOAD_TOO_LARGE, error.to_string()).into_response()),
         Err(_) => return Err((StatusCode::REQUEST_TIMEOUT, "say it faster").into_response()),
     };
-    door.answer(&head, parts.uri.path(), &question)
-        .await
+    let answer = door.answer(&head, parts.uri.path(), &question).await;
+    answer
+        .map(|answer| (Extension(Known), answer))
         .map_err(|refused| refusal(refused).into_response())
 }
 

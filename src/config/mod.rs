@@ -90,6 +90,9 @@ const PER_NODE: [&str; 6] = [
     "worker.enabled",
 ];
 
+/// The most connections that may be configured.
+const MOST_CONNECTIONS: u32 = 100_000;
+
 /// Where everything is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
@@ -348,6 +351,7 @@ fn cluster_config(reader: &mut Reader, stands: bool) -> cluster::Config {
 }
 
 fn http_config(reader: &mut Reader) -> http::Config {
+    let connections = reader.number("http.max_connections", MOST_CONNECTIONS);
     http::Config {
         listen: reader.parsed(
             "http.listen",
@@ -355,13 +359,41 @@ fn http_config(reader: &mut Reader) -> http::Config {
         ),
         token: reader.secret("http.token_file"),
         public_url: public_url(reader),
+        probe_hosts: probe_hosts(reader),
         limits: http::Limits {
             event_bytes: reader.number("http.max_event_bytes", 64 << 20) as usize,
             body_bytes: reader.number("http.max_body_bytes", 1 << 30) as usize,
             read_timeout: reader.duration("http.read_timeout"),
-            connections: reader.number("http.max_connections", 100_000) as usize,
+            connections: connections as usize,
+            connections_per_peer: connections_per_peer(reader, connections) as usize,
         },
     }
+}
+
+fn connections_per_peer(reader: &mut Reader, connections: u32) -> u32 {
+    let key = "http.max_connections_per_peer";
+    let expected =
+        format!("a whole number from 1 to {MOST_CONNECTIONS}, or -1 for a quarter of http.max_connections");
+    let given = reader.amount_as(key, &expected, MOST_CONNECTIONS);
+    if given == Some(0) {
+        let problem = "must not be 0, at which nobody could call: name a number, or -1 for a quarter of \
+                       http.max_connections";
+        reader.complain(key, problem.to_owned());
+    }
+    given.unwrap_or_else(|| connections.div_ceil(4))
+}
+
+/// Host names, in lower case.
+fn probe_hosts(reader: &mut Reader) -> Vec<String> {
+    let expected =
+        "a list of host names or addresses without a port, such as [\"node1.internal\", \"10.1.0.5\"]";
+    reader.list("http.probe_hosts", expected, |hosts| {
+        let host = |name: &String| {
+            let authority = name.parse::<axum::http::uri::Authority>().ok()?;
+            (authority.host() == name).then(|| name.to_ascii_lowercase())
+        };
+        hosts.iter().map(host).collect()
+    })
 }
 
 /// Where callers from outside reach this service, without a slash at its end.

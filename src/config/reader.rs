@@ -271,7 +271,8 @@ impl Reader {
         self.amount_as(key, &expected, most)
     }
 
-    fn amount_as(&mut self, key: &str, expected: &str, most: u32) -> Option<u32> {
+    /// A whole number up to `most`; negative: none. `expected` says what these mean.
+    pub(super) fn amount_as(&mut self, key: &str, expected: &str, most: u32) -> Option<u32> {
         let amount: i64 = self.read(key, expected, |value| {
             let number = match &value.kind {
                 ValueKind::I64(number) => *number,

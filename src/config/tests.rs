@@ -356,6 +356,42 @@ fn a_throughput_is_a_rate_or_none_and_never_nothing() {
 }
 
 #[test]
+fn connections_of_one_peer_are_a_quarter_or_as_configured() {
+    let per_peer = |connections, per_peer| {
+        let settings = from_environment(&[
+            ("CARILLON__HTTP__MAX_CONNECTIONS", connections),
+            ("CARILLON__HTTP__MAX_CONNECTIONS_PER_PEER", per_peer),
+        ]);
+        settings.map(|settings| settings.http.limits.connections_per_peer)
+    };
+    assert_eq!(per_peer("500", "-1").unwrap(), 125);
+    assert_eq!(per_peer("1", "-1").unwrap(), 1);
+    assert_eq!(per_peer("500", "400").unwrap(), 400);
+    let told = complaints(per_peer("500", "0").map(|_| from_environment(&[]).unwrap()));
+    assert!(
+        told.contains("http.max_connections_per_peer") && told.contains("-1 for a quarter"),
+        "{told}"
+    );
+}
+
+#[test]
+fn probes_answer_under_host_names_without_a_port() {
+    let hosts = |text| from_environment(&[("CARILLON__HTTP__PROBE_HOSTS", text)]);
+    let settings = hosts("Node1.internal,10.1.0.5,[fd00::5]").unwrap();
+    assert_eq!(
+        settings.http.probe_hosts,
+        ["node1.internal", "10.1.0.5", "[fd00::5]"]
+    );
+    for wrong in ["node1:8085", "http://node1", "a b"] {
+        let told = complaints(hosts(wrong));
+        assert!(
+            told.contains("http.probe_hosts") && told.contains("without a port"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn mails_have_a_throughput_for_each_domain() {
     let key = "CARILLON__CHANNELS__EMAIL__DOMAIN_THROUGHPUT";
     let rate = |text| {

@@ -27,6 +27,8 @@ use subtle::ConstantTimeEq;
 use super::caller::Caller;
 use super::problem::Problem;
 use crate::clock::Clock;
+use crate::listen::Known;
+use crate::listen::Peer;
 use crate::metrics::AccessRefusal;
 use crate::metrics::Metrics;
 use crate::store::Store;
@@ -71,7 +73,12 @@ pub(super) async fn check(State(gate): State<Gate>, request: Request, next: Next
     match gate.guard.admit(&parts, needed).await {
         Ok(caller) => {
             parts.extensions.insert(caller);
-            next.run(Request::from_parts(parts, body)).await
+            let is_known = presented(&parts.headers).is_some();
+            let mut response = next.run(Request::from_parts(parts, body)).await;
+            if is_known {
+                response.extensions_mut().insert(Known);
+            }
+            response
         }
         Err(problem) => problem.into_response(),
     }
@@ -96,6 +103,27 @@ impl Guard {
         let may = caller.may(needed);
         may.map_err(|problem| self.refused(AccessRefusal::Scope, problem))?;
         Ok(caller)
+    }
+
+    /// Whether `/metrics` and `/readyz?verbose` answer that caller, where `hosts` are the names under which they do.
+    pub(super) async fn admit_to_probes(&self, parts: &Parts, hosts: &[String]) -> Result<(), Problem> {
+        let authority = authority(parts);
+        let name = host_name(authority).to_ascii_lowercase();
+        // The header alone may say anything.
+        let is_local = || {
+            let peer = parts.extensions.get::<Peer>();
+            is_loopback(authority) && peer.is_some_and(|peer| peer.0.to_canonical().is_loopback())
+        };
+        if hosts.is_empty() || hosts.contains(&name) || is_local() {
+            return Ok(());
+        }
+        if presented(&parts.headers).is_some() {
+            return self.admit(parts, Scope::Read).await.map(drop);
+        }
+        let detail = format!(
+            "this answers under the names in http.probe_hosts, not as `{name}`: add it there, or send a token"
+        );
+        Err(self.refused(AccessRefusal::Foreign, forbidden(detail)))
     }
 
     /// Whose token that is.
@@ -147,10 +175,7 @@ fn is_same(presented: &str, token: &str) -> bool {
 
 fn local(parts: &Parts) -> Result<(), Problem> {
     let headers = &parts.headers;
-    let authority = parts.uri.authority().map(axum::http::uri::Authority::as_str);
-    let host = authority
-        .or_else(|| text(headers, header::HOST.as_str()))
-        .unwrap_or_default();
+    let host = authority(parts);
     if !is_loopback(host) {
         return Err(forbidden(format!(
             "without a token only callers on this machine are served, not `{host}`: set http.token_file"
@@ -174,12 +199,25 @@ fn is_cross_site(parts: &Parts) -> bool {
     !matches!(site, "none" | "same-origin") && !is_link
 }
 
-/// Whether an authority (`host` or `host:port`) is this machine.
-fn is_loopback(authority: &str) -> bool {
-    let host = match authority.rsplit_once(':') {
+/// The `host` or `host:port` that the caller means.
+fn authority(parts: &Parts) -> &str {
+    let authority = parts.uri.authority().map(axum::http::uri::Authority::as_str);
+    authority
+        .or_else(|| text(&parts.headers, header::HOST.as_str()))
+        .unwrap_or_default()
+}
+
+/// An authority without its port.
+fn host_name(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
         _ => authority,
-    };
+    }
+}
+
+/// Whether an authority is this machine.
+fn is_loopback(authority: &str) -> bool {
+    let host = host_name(authority);
     let address = host
         .trim_start_matches('[')
         .trim_end_matches(']')

@@ -80,6 +80,8 @@ pub struct Config {
     pub token: Option<SecretString>,
     /// Where callers from outside reach this service, for the addresses in messages; none: messages name none.
     pub public_url: Option<String>,
+    /// Host names, in lower case, under which `/metrics` and `/readyz?verbose` answer; none: they answer everybody.
+    pub probe_hosts: Vec<String>,
     /// How much one request may ask for.
     pub limits: Limits,
 }
@@ -95,7 +97,15 @@ pub struct Limits {
     pub read_timeout: Duration,
     /// Connections at once.
     pub connections: usize,
+    /// Of these from one address.
+    pub connections_per_peer: usize,
 }
+
+/// Where it is asked how this node is.
+const PROBES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
+
+/// Connections that are kept for these, where there are many.
+const FOR_PROBES: usize = 8;
 
 /// Reads the configuration again. Returns the keys that changed but need a restart.
 pub type Reload = Arc<dyn Fn() -> Result<Vec<&'static str>, Complaints> + Send + Sync>;
@@ -136,6 +146,7 @@ struct Shared {
     limits: Limits,
     listen: SocketAddr,
     public_url: Option<String>,
+    probe_hosts: Arc<[String]>,
     guard: auth::Guard,
     feed: Arc<Feed>,
 }
@@ -158,12 +169,15 @@ pub async fn serve(
 ) {
     let bounds = Bounds {
         connections: limits.connections,
+        per_peer: limits.connections_per_peer,
+        for_probes: FOR_PROBES.min(limits.connections / 16),
         patience: limits.read_timeout,
     };
     let port = Port {
         router,
         tls: None,
         bounds,
+        probes: &PROBES,
         clock,
     };
     listen::serve(listener, port, shutdown.soft, shutdown.hard).await;
@@ -182,6 +196,7 @@ pub fn router(api: Api, config: &Config, feed: Arc<Feed>) -> Router {
         limits: config.limits,
         listen: config.listen,
         public_url: config.public_url.clone(),
+        probe_hosts: config.probe_hosts.as_slice().into(),
         guard: guard.clone(),
         feed,
     };

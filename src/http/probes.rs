@@ -5,10 +5,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::RawQuery;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header;
+use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use axum::response::Response;
 use serde::Serialize;
@@ -35,9 +35,16 @@ pub(super) async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
 }
 
 /// `GET /readyz`: everything holds that a caller relies on; `?verbose` lists each.
-pub(super) async fn ready(State(shared): State<Shared>, RawQuery(query): RawQuery) -> (StatusCode, String) {
+pub(super) async fn ready(
+    State(shared): State<Shared>,
+    parts: Parts,
+) -> Result<(StatusCode, String), Problem> {
+    let query = parts.uri.query().unwrap_or_default();
+    let is_verbose = query.split('&').any(|part| part.starts_with("verbose"));
+    if is_verbose {
+        shared.guard.admit_to_probes(&parts, &shared.probe_hosts).await?;
+    }
     let conditions = conditions(&shared).await;
-    let is_verbose = query.is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
     let mut text = String::new();
     for (name, holds) in &conditions {
         match holds {
@@ -48,9 +55,9 @@ pub(super) async fn ready(State(shared): State<Shared>, RawQuery(query): RawQuer
         .expect("a string takes every text");
     }
     if conditions.values().all(Result::is_ok) {
-        (StatusCode::OK, text + "ready\n")
+        Ok((StatusCode::OK, text + "ready\n"))
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, text + "not ready\n")
+        Ok((StatusCode::SERVICE_UNAVAILABLE, text + "not ready\n"))
     }
 }
 
@@ -74,11 +81,12 @@ async fn store_answers(shared: &Shared) -> Result<(), String> {
 }
 
 /// `GET /metrics`, in the text format of Prometheus.
-pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
+pub(super) async fn metrics(State(shared): State<Shared>, parts: Parts) -> Result<Response, Problem> {
+    shared.guard.admit_to_probes(&parts, &shared.probe_hosts).await?;
     let conditions = conditions(&shared).await;
     shared.metrics.ready(conditions.values().all(Result::is_ok));
     let content_type = [(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)];
-    (content_type, shared.metrics.render()).into_response()
+    Ok((content_type, shared.metrics.render()).into_response())
 }
 
 /// The answer to a reload that worked.

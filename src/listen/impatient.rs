@@ -14,14 +14,14 @@ use tokio::io::AsyncRead;
 use tokio::io::AsyncWrite;
 use tokio::io::ReadBuf;
 
-use super::Caller;
+use super::connections::Connection;
 use crate::clock::Clock;
 
 /// A stream whose other side must read.
 pub(super) struct Impatient<S> {
     stream: S,
-    /// The other side, which is inside as long as this lives.
-    _caller: Caller,
+    /// Holds its place as long as this lives.
+    _connection: Arc<Connection>,
     patience: Duration,
     clock: Arc<dyn Clock>,
     /// Runs while a write waits.
@@ -29,10 +29,15 @@ pub(super) struct Impatient<S> {
 }
 
 impl<S> Impatient<S> {
-    pub(super) fn new(stream: S, caller: Caller, patience: Duration, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        stream: S,
+        connection: Arc<Connection>,
+        patience: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self {
             stream,
-            _caller: caller,
+            _connection: connection,
             patience,
             clock,
             waiting: None,

@@ -13,6 +13,7 @@
 mod crowd;
 mod database;
 mod field;
+mod idle;
 mod leaders;
 mod links;
 mod load;

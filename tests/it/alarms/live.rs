@@ -232,7 +232,9 @@ async fn a_caller_that_does_not_read_is_cut_off_and_another_goes_on() {
 
 #[tokio::test]
 async fn half_of_the_connections_may_follow() {
-    let home = Home::new().with("HTTP__MAX_CONNECTIONS", "4");
+    let home = Home::new()
+        .with("HTTP__MAX_CONNECTIONS", "4")
+        .with("HTTP__MAX_CONNECTIONS_PER_PEER", "4");
     let program = Program::new(std::rc::Rc::new(start(home).await), "anna").await;
     let first = Stream::open(&program.feed(), None).await;
     let _second = Stream::open(&program.feed(), None).await;

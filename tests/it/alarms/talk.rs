@@ -10,6 +10,8 @@ use serde_json::json;
 use sqlx::Connection;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
+use tokio::io::AsyncReadExt;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::Data;
 
@@ -20,6 +22,7 @@ use crate::alarms::live::narrow;
 use crate::alarms::live::twenty_long;
 use crate::alarms::start;
 use crate::harness::eventually;
+use crate::harness::feed::Stream;
 use crate::harness::hook::Conduct;
 use crate::harness::hook::Hook;
 use crate::harness::node::Home;
@@ -313,7 +316,9 @@ async fn whoever_does_not_read_does_not_keep_a_node_from_stopping() {
 
 #[tokio::test]
 async fn talkers_take_the_places_of_followers_and_give_them_back() {
-    let home = Home::new().with("HTTP__MAX_CONNECTIONS", "4");
+    let home = Home::new()
+        .with("HTTP__MAX_CONNECTIONS", "4")
+        .with("HTTP__MAX_CONNECTIONS_PER_PEER", "4");
     let node = start(home).await;
     let port = node.home.port;
     let first = Talker::open(port).await;
@@ -321,6 +326,30 @@ async fn talkers_take_the_places_of_followers_and_give_them_back() {
     assert_eq!(Talker::with(port, &[]).await.err(), Some(503));
     first.close().await;
     eventually("a place", async || Talker::with(port, &[]).await.ok()).await;
+}
+
+#[tokio::test]
+async fn talkers_and_followers_are_not_idle() {
+    let home = Home::new()
+        .with("HTTP__MAX_CONNECTIONS", "4")
+        .with("HTTP__MAX_CONNECTIONS_PER_PEER", "4");
+    let program = Program::new(std::rc::Rc::new(start(home).await), "anna").await;
+    let mut talker = Talker::open(program.port()).await;
+    let mut stream = Stream::open(&program.feed(), None).await;
+    let mut others = Vec::new();
+    for _ in 0..8 {
+        let mut other = TcpStream::connect(("127.0.0.1", program.port())).await.unwrap();
+        let request = b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
+        other.write_all(request).await.unwrap();
+        other.read_exact(&mut [0; 15]).await.unwrap();
+        others.push(other);
+    }
+
+    let counted = talker.call(1, "count", json!({ "owner": "anna" })).await;
+    assert!(counted["result"].is_object(), "{counted}");
+    let alarm = json!({ "delay": "2h", "channel": "email", "label": "Tea" });
+    program.create(alarm).await;
+    assert_eq!(stream.next().await.expect("it goes on")["type"], "created");
 }
 
 #[tokio::test]

@@ -229,7 +229,8 @@ fn home(node: usize, sink: &Sink) -> Home {
         .with("WORKER__LOOK_AHEAD", "5s")
 }
 
-fn arrival(mail: &Mail) -> Arrival {
+/// What arrived with a mail.
+pub fn arrival(mail: &Mail) -> Arrival {
     let subject = mail.header("Subject");
     let name = subject.find("Load ").and_then(|at| subject.get(at..at + 11));
     Arrival {

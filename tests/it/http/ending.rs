@@ -26,6 +26,7 @@ pub const LIMITS: Limits = Limits {
     body_bytes: 1 << 20,
     read_timeout: Duration::from_millis(200),
     connections: 2,
+    connections_per_peer: 2,
 };
 
 const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
@@ -165,6 +166,50 @@ async fn a_caller_takes_the_place_of_one_that_says_nothing() {
         answer.starts_with("HTTP/1.1 200 OK\r\n"),
         "the second may speak: {answer}"
     );
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn caller_takes_the_place_of_a_connection_kept_for_another_request() {
+    let patient = Limits {
+        read_timeout: Duration::from_hours(1),
+        ..LIMITS
+    };
+    let scene = Serving::with(patient).await;
+    let mut kept = [scene.connect().await, scene.connect().await];
+    for stream in &mut kept {
+        stream
+            .write_all(b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            .await
+            .unwrap();
+        stream.read_exact(&mut [0; 15]).await.unwrap();
+    }
+
+    let answer = scene.ask_on(&mut scene.connect().await).await;
+
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    kept[0].read_to_end(&mut Vec::new()).await.unwrap();
+    let answer = scene.ask_on(&mut kept[1]).await;
+    assert!(answer.contains("HTTP/1.1 200 OK\r\n"), "{answer}");
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn caller_is_refused_where_all_connections_are_busy() {
+    let (scene, _first) = in_mid_request().await;
+    let mut second = scene.connect().await;
+    second.write_all(HEAD).await.unwrap();
+    second.read_exact(&mut [0; 25]).await.unwrap();
+
+    let mut refused = scene.connect().await;
+    let mut answer = String::new();
+    refused.read_to_string(&mut answer).await.unwrap();
+
+    assert!(
+        answer.starts_with("HTTP/1.1 503 Service Unavailable\r\n"),
+        "{answer}"
+    );
+    assert!(answer.contains("max_connections"), "{answer}");
     scene.end().await;
 }
 

@@ -51,6 +51,54 @@ async fn the_token_protects_everything_but_the_probes() {
     }
 }
 
+/// What the paths of probes answer under that host name.
+async fn probed(edge: &Edge, peer: &str, host: &str, token: Option<&str>) -> [u16; 4] {
+    let mut statuses = Vec::new();
+    for path in ["/metrics", "/readyz?verbose", "/readyz", "/livez"] {
+        let mut request = Request::builder().uri(path).header("host", host);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let peer = carillon::listen::Peer(peer.parse().unwrap());
+        let request = request.extension(peer).body(Body::empty()).unwrap();
+        statuses.push(edge.send(request).await.status.as_u16());
+    }
+    statuses.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn metrics_and_verbose_readiness_answer_under_the_configured_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "t0ken\n").unwrap();
+    let edge = Edge::with(&[
+        ("CARILLON__HTTP__TOKEN_FILE", path.to_str().unwrap()),
+        ("CARILLON__HTTP__PROBE_HOSTS", "node1.internal,10.1.0.5"),
+    ])
+    .await;
+    let (here, elsewhere) = ("127.0.0.1", "192.0.2.7");
+    for host in ["node1.internal:8085", "Node1.Internal", "10.1.0.5:8085"] {
+        assert_eq!(probed(&edge, elsewhere, host, None).await, [200; 4], "{host}");
+    }
+    for host in ["localhost:8085", "127.0.0.1:8085", "[::1]:8085"] {
+        assert_eq!(probed(&edge, here, host, None).await, [200; 4], "{host}");
+        // Anybody can write this header.
+        assert_eq!(
+            probed(&edge, elsewhere, host, None).await,
+            [403, 403, 200, 200],
+            "{host}"
+        );
+    }
+    let public = "reminders.example.org";
+    // As through a proxy on this machine.
+    assert_eq!(probed(&edge, here, public, None).await, [403, 403, 200, 200]);
+    assert_eq!(probed(&edge, elsewhere, public, Some("t0ken")).await, [200; 4]);
+    assert_eq!(
+        probed(&edge, elsewhere, public, Some("wrong")).await,
+        [401, 401, 200, 200]
+    );
+}
+
 #[tokio::test]
 async fn without_a_token_nobody_from_elsewhere_gets_in() {
     let edge = Edge::open().await;

@@ -20,6 +20,7 @@ use crate::harness::talker::Talker;
 /// With room for some.
 const ROOMY: Limits = Limits {
     connections: 10,
+    connections_per_peer: 10,
     read_timeout: Duration::from_hours(1),
     ..LIMITS
 };
