@@ -6,8 +6,10 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::io;
 use std::io::Write;
 use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +32,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncRead;
 use tokio::io::AsyncWrite;
 use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -48,6 +51,9 @@ const DRAIN: Duration = Duration::from_secs(30);
 
 /// The pause after a connection could not be taken, mostly since the process has no file left for it.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// Connections that the system keeps until they are accepted. A caller that finds no room there tries again after a second.
+const BACKLOG: u32 = 1024;
 
 /// The answer where no connection can make room.
 const REFUSAL: &str = "every connection that this address may have, or that there may be, is busy: try again, or see \
@@ -95,6 +101,22 @@ impl fmt::Debug for Port {
             .field("bounds", &self.bounds)
             .finish_non_exhaustive()
     }
+}
+
+/// Listens on that address.
+///
+/// # Errors
+///
+/// Where the system refuses the address.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // Without it, a node that starts again has to wait for connections of its last start.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Answers until `soft`, then finishes the requests under way, but no longer than [`DRAIN`]; returns at once when `hard`

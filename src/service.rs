@@ -101,7 +101,7 @@ pub fn serve(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
 
 async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Result<()> {
     let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
-    let listener = listen(settings.http.listen).await?;
+    let listener = listen(settings.http.listen)?;
     let started = start(&settings, Own::default(), &shutdown).await?;
 
     let (http, webhooks) = (settings.http.clone(), settings.webhook.targets());
@@ -211,9 +211,8 @@ fn verdict(shutdown: &Shutdown) -> anyhow::Result<()> {
     failure.map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
 }
 
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
+fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    crate::listen::bind(address)
         .with_context(|| format!("cannot listen on `{address}`: free it, or set http.listen"))
 }
 

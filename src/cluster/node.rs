@@ -190,7 +190,7 @@ struct Serving {
 }
 
 async fn begin(config: Config, parts: Parts, home: Handle) -> Result<Serving, StartError> {
-    let listener = listen(config.listen).await?;
+    let listener = listen(config.listen)?;
     let folder = Folder::open(&config.data_dir)
         .map_err(|error| StartError::DataDir(config.data_dir.clone(), error))?;
     let (client, tls) = config.tls.as_ref().map(Tls::load).transpose()?.unzip();
@@ -217,10 +217,8 @@ async fn begin(config: Config, parts: Parts, home: Handle) -> Result<Serving, St
     })
 }
 
-async fn listen(addr: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(addr)
-        .await
-        .map_err(|error| StartError::Listen(addr, error))
+fn listen(addr: SocketAddr) -> Result<TcpListener, StartError> {
+    crate::listen::bind(addr).map_err(|error| StartError::Listen(addr, error))
 }
 
 /// Serves until it is told to stop; then hands over while it still answers.

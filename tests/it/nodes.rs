@@ -14,6 +14,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::harness::api::OWNER;
@@ -309,7 +310,7 @@ async fn a_node_that_is_asked_to_stop_hands_over_at_once() {
 }
 
 #[tokio::test]
-async fn strangers_that_crowd_the_peer_ports_and_say_nothing_keep_nobody_out() {
+async fn strangers_that_crowd_the_peer_ports_keep_nobody_out() {
     let mut scene = Scene::of(3).await;
     let leader = scene.settled(3).await;
     let follower = (leader + 1) % 3;
@@ -317,8 +318,9 @@ async fn strangers_that_crowd_the_peer_ports_and_say_nothing_keep_nobody_out() {
     let members = cluster["members"].as_array().unwrap();
     let shown_out = Arc::new(AtomicUsize::new(0));
     let addresses = members.iter().map(|member| member["addr"].as_str().unwrap());
-    for addr in addresses.flat_map(|addr| std::iter::repeat_n(addr, 300)) {
-        tokio::spawn(stay(addr.to_owned(), Arc::clone(&shown_out)));
+    let crowd = addresses.flat_map(|addr| std::iter::repeat_n(addr, 300));
+    for (addr, asks) in crowd.zip([false, true].into_iter().cycle()) {
+        tokio::spawn(stay(addr.to_owned(), asks, Arc::clone(&shown_out)));
     }
     eventually("more strangers than there are places", async || {
         (shown_out.load(Ordering::Relaxed) > 0).then_some(())
@@ -336,12 +338,17 @@ async fn strangers_that_crowd_the_peer_ports_and_say_nothing_keep_nobody_out() {
     assert!(mails.iter().all(|mail| mail.at - due < TimeDelta::seconds(10)));
 }
 
-/// Connects and says nothing, again once a second where it is shown out.
-async fn stay(addr: String, shown_out: Arc<AtomicUsize>) {
+/// Connects, asks what is not there or says nothing, and stays; again once a second where it is shown out.
+async fn stay(addr: String, asks: bool, shown_out: Arc<AtomicUsize>) {
     let mut pace = tokio::time::interval(Duration::from_secs(1));
     loop {
         pace.tick().await;
         if let Ok(mut stream) = TcpStream::connect(&addr).await {
+            if asks {
+                let _ = stream
+                    .write_all(b"GET /status HTTP/1.1\r\nhost: peer\r\n\r\n")
+                    .await;
+            }
             let _ = stream.read_to_end(&mut Vec::new()).await;
             shown_out.fetch_add(1, Ordering::Relaxed);
         }
