@@ -55,11 +55,11 @@ mod registry;
 mod reports;
 mod rescue;
 mod series;
-mod server_plans;
 mod settle;
 mod standalone;
 mod tokens;
 mod versions;
+mod work;
 
 use std::collections::HashMap;
 use std::path::Path;

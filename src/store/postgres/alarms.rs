@@ -150,7 +150,9 @@ async fn lock(conn: &mut PgConnection, ids: &BTreeSet<GroupKey>) -> Result<(), S
         .unzip();
     sqlx::query(
         "-- alter_alarms: lock
-         SELECT s.id FROM standalone_alarm AS s WHERE s.owner = ANY($1) AND s.id = ANY($2) ORDER BY s.id FOR UPDATE",
+         SELECT s.id FROM unnest($1::text[], $2::text[]) AS j (owner, id)
+         CROSS JOIN LATERAL (SELECT s.id FROM standalone_alarm AS s
+             WHERE s.owner = j.owner COLLATE \"C\" AND s.id = j.id COLLATE \"C\" OFFSET 0 FOR UPDATE) AS s",
     )
     .bind(owners)
     .bind(ids)
@@ -171,8 +173,10 @@ async fn rows(conn: &mut PgConnection, ids: &BTreeSet<GroupKey>) -> Result<Rows,
         columns!(standalone_alarm),
         "
          FROM unnest($1::text[], $2::text[]) AS j (owner, id)
-         JOIN standalone_alarm AS s ON s.owner = j.owner COLLATE \"C\" AND s.id = j.id COLLATE \"C\"
-         WHERE s.owner = ANY($1) AND s.id = ANY($2)"
+         CROSS JOIN LATERAL (SELECT ",
+        columns!(standalone_alarm),
+        " FROM standalone_alarm AS s
+             WHERE s.owner = j.owner COLLATE \"C\" AND s.id = j.id COLLATE \"C\" OFFSET 0) AS s"
     ))
     .bind(owners)
     .bind(ids)

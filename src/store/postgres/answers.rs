@@ -80,9 +80,8 @@ pub async fn forget(conn: &mut PgConnection, keys: &BTreeSet<GroupKey>) -> Resul
          DELETE FROM answer AS w
          USING unnest($1::text[], $2::text[]) AS j (owner, uid)
          WHERE w.owner = j.owner COLLATE \"C\" AND w.event_uid = j.uid COLLATE \"C\"
-           AND w.owner = ANY($1) AND w.event_uid = ANY($2)
            AND NOT EXISTS (SELECT 1 FROM event AS e
-               WHERE e.owner = w.owner AND e.uid = w.event_uid AND e.deleted_at IS NULL)",
+               WHERE e.owner = w.owner AND e.uid = w.event_uid AND e.deleted_at IS NULL OFFSET 0)",
     )
     .bind(owners)
     .bind(uids)

@@ -214,9 +214,11 @@ async fn stored(
         columns!(event),
         "
          FROM unnest($1::text[], $2::text[], $3::text[]) AS j (source, key, owner)
-         JOIN event AS e ON e.source = j.source COLLATE \"C\" AND e.key = j.key COLLATE \"C\"
-             AND e.owner = j.owner COLLATE \"C\"
-         WHERE e.source = ANY($1) AND e.key = ANY($2)",
+         CROSS JOIN LATERAL (SELECT ",
+        columns!(event),
+        " FROM event AS e
+             WHERE e.source = j.source COLLATE \"C\" AND e.key = j.key COLLATE \"C\"
+               AND e.owner = j.owner COLLATE \"C\" OFFSET 0) AS e",
     ))
     .bind(each(|at| &at.source))
     .bind(each(|at| &at.key))

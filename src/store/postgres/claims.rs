@@ -1,6 +1,9 @@
 //! Claims: who is to fire what. A claim is a compare-and-set on the state, and raises the generation, so that whoever
 //! held the trigger before loses theirs. Every scan here walks the head of (due_at, id). Rows that somebody else has
 //! locked are passed over: most will not be free, and one that stays free is found by the next look.
+//!
+//! Statistics lag behind a burst. `coalesce(condition, false)` keeps the planner from guessing how rare a state or a session
+//! is, and `LIMIT (SELECT …)` from knowing the limit. Where it took the rows for few, it would read and sort all that is due.
 
 use chrono::DateTime;
 use chrono::Utc;
@@ -73,8 +76,9 @@ async fn claim_free(
          SET state = 'claimed', processed = $1, session = $2, generation = generation + 1
          WHERE state = 'planned' AND id = ANY(ARRAY(
              SELECT id FROM alarm_trigger
-             WHERE due_at <= $3 AND (due_at, id) > (coalesce($4::timestamptz, '-infinity'), $5) AND state = 'planned'
-             ORDER BY due_at, id LIMIT $6 FOR UPDATE SKIP LOCKED))
+             WHERE due_at <= $3 AND (due_at, id) > (coalesce($4::timestamptz, '-infinity'), $5)
+               AND coalesce(state = 'planned', false)
+             ORDER BY due_at, id LIMIT (SELECT $6::bigint) FOR UPDATE SKIP LOCKED))
          RETURNING id, generation, due_at, channel, owner",
     )
     .bind(now)
@@ -103,7 +107,7 @@ pub async fn claim_near(
         "-- claim_near
          UPDATE alarm_trigger
          SET state = 'claimed', processed = $1, session = $2, generation = generation + 1
-         WHERE state = 'planned' AND due_at <= $3 AND id = ANY($4)
+         WHERE state = 'planned' AND coalesce(due_at <= $3, false) AND id = ANY($4)
          RETURNING id, generation, due_at, channel, owner",
     )
     .bind(now)
@@ -145,7 +149,7 @@ pub async fn next_free_due(
     let found = sqlx::query(
         "-- next_free_due
          SELECT id, due_at FROM alarm_trigger
-         WHERE due_at > $1 AND state = 'planned' ORDER BY due_at, id LIMIT 1",
+         WHERE due_at > $1 AND coalesce(state = 'planned', false) ORDER BY due_at, id LIMIT 1",
     )
     .bind(cut(after))
     .fetch_optional(conn)
@@ -177,8 +181,9 @@ async fn held(conn: &mut PgConnection, session: SessionId, page: Page) -> Result
     let rows = sqlx::query(
         "-- held_by
          SELECT id, generation, due_at, channel, owner FROM alarm_trigger
-         WHERE due_at <= $1 AND (due_at, id) > (coalesce($2::timestamptz, '-infinity'), $3) AND session = $4 AND state = 'claimed'
-         ORDER BY due_at, id LIMIT $5",
+         WHERE due_at <= $1 AND (due_at, id) > (coalesce($2::timestamptz, '-infinity'), $3)
+           AND coalesce(session = $4 AND state = 'claimed', false)
+         ORDER BY due_at, id LIMIT (SELECT $5::bigint)",
     )
     .bind(cut(page.until))
     .bind(due_at)

@@ -1,6 +1,8 @@
 //! Edits: what the editor decided about groups, written in one statement per kind for all of them together. Groups do
 //! not overlap, so their decisions cannot disturb each other; their triggers are locked.
 
+use std::collections::HashSet;
+
 use chrono::DateTime;
 use chrono::Utc;
 use sqlx::PgConnection;
@@ -49,11 +51,16 @@ pub async fn apply(
     adjust(conn, &decided::collect(decided, |edit| &edit.adjust)).await?;
     let inserted_by = decided::by_id(decided, |edit| edit.insert.iter().map(NewTrigger::id).collect());
     let wanted = decided::collect(decided, |edit| &edit.insert);
-    for id in insert_triggers(conn, &wanted).await? {
-        changes[inserted_by[&id]].planned += 1;
+    let planned: HashSet<TriggerId> = insert_triggers(conn, &wanted).await?.into_iter().collect();
+    for id in &planned {
+        changes[inserted_by[id]].planned += 1;
     }
-    let ids: Vec<TriggerId> = wanted.iter().map(NewTrigger::id).collect();
-    take_back(conn, &ids).await?;
+    let known = wanted
+        .iter()
+        .map(NewTrigger::id)
+        .filter(|id| !planned.contains(id));
+    let known: Vec<TriggerId> = known.collect();
+    take_back(conn, &known).await?;
     ledger::record_firings(conn, &decided::collect(decided, |edit| &edit.record), now).await?;
     for (change, (_, edit)) in changes.iter_mut().zip(decided) {
         change.recorded.clone_from(&edit.record);
@@ -63,6 +70,13 @@ pub async fn apply(
     quarantine(conn, &decided::collect(decided, |edit| &edit.quarantine)).await?;
     if let Some(near) = near {
         let until = now + near.window;
+        // What is new is due when it fires; what was known may be due at another instant.
+        let ids: Vec<TriggerId> = wanted
+            .iter()
+            .map(|trigger| (trigger.id(), trigger.place.trigger_at))
+            .filter(|(id, at)| *at <= until || !planned.contains(id))
+            .map(|(id, _)| id)
+            .collect();
         for claimed in claims::claim_near(conn, near.session, &ids, until, now).await? {
             changes[inserted_by[&claimed.id]].claimed.push(claimed);
         }
@@ -82,7 +96,7 @@ async fn forget_alarms(conn: &mut PgConnection, forgotten: &[&Wish]) -> Result<(
              AS j (owner, event_uid, identity, channel, recipient)
          WHERE a.owner = j.owner COLLATE \"C\" AND a.event_uid = j.event_uid COLLATE \"C\"
            AND a.identity = j.identity COLLATE \"C\" AND a.channel = j.channel COLLATE \"C\"
-           AND a.recipient = j.recipient COLLATE \"C\" AND a.owner = ANY($1) AND a.event_uid = ANY($2)",
+           AND a.recipient = j.recipient COLLATE \"C\"",
     )
     .bind(wishes.owner)
     .bind(wishes.event_uid)
@@ -162,7 +176,7 @@ async fn adjust(
         "-- adjust
          UPDATE alarm_trigger AS t SET expires_at = j.expires_at, has_more = j.has_more, withdrawn = false
          FROM unnest($1::bytea[], $2::timestamptz[], $3::boolean[]) AS j (id, expires_at, has_more)
-         WHERE t.id = j.id AND t.id = ANY($1)",
+         WHERE t.id = j.id",
     )
     .bind(adjusted.iter().map(|(id, ..)| id.0.to_vec()).collect::<Vec<_>>())
     .bind(adjusted.iter().map(|(_, at, _)| cut(*at)).collect::<Vec<_>>())
@@ -194,7 +208,7 @@ pub async fn insert_triggers(
              $8::timestamptz[], $9::bigint[], $10::timestamptz[], $11::boolean[], $12::boolean[])
              AS j (id, owner, event_uid, identity, channel, recipient, trigger_at, occurrence, repeat,
                  expires_at, has_more, moved)
-         WHERE NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.id = j.id AND d.rank >= 2)
+         WHERE NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.id = j.id AND d.rank >= 2 OFFSET 0)
          ORDER BY j.id
          ON CONFLICT (id) DO NOTHING
          RETURNING id",
@@ -246,7 +260,7 @@ async fn quarantine(
          UPDATE event AS e SET quarantine = j.reason
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS j (source, key, owner, reason)
          WHERE e.source = j.source COLLATE \"C\" AND e.key = j.key COLLATE \"C\" AND e.owner = j.owner COLLATE \"C\"
-           AND e.source = ANY($1) AND e.key = ANY($2) AND e.deleted_at IS NULL",
+           AND e.deleted_at IS NULL",
     )
     .bind(copies.iter().map(|(at, _)| at.source.as_str()).collect::<Vec<_>>())
     .bind(copies.iter().map(|(at, _)| at.key.as_str()).collect::<Vec<_>>())

@@ -101,10 +101,10 @@ async fn leads(conn: &mut PgConnection, owed: &[Owed]) -> Result<Vec<Lead>, Stor
     let rows = sqlx::query(
         "-- fire_check: leads
          SELECT lead.id,
-             NOT EXISTS (SELECT FROM alarm_trigger AS t WHERE t.id = lead.id)
-                 AND NOT EXISTS (SELECT FROM delivery AS d WHERE d.id = lead.id AND d.rank >= $3) AS is_lost,
+             NOT EXISTS (SELECT FROM alarm_trigger AS t WHERE t.id = lead.id OFFSET 0)
+                 AND NOT EXISTS (SELECT FROM delivery AS d WHERE d.id = lead.id AND d.rank >= $3 OFFSET 0) AS is_lost,
              EXISTS (SELECT FROM alarm_trigger AS other
-                 WHERE other.digest = lead.id AND other.id <> ALL($2)) AS is_parted
+                 WHERE other.digest = lead.id AND other.id <> ALL($2) OFFSET 0) AS is_parted
          FROM unnest($1::bytea[]) AS lead (id)",
     )
     .bind(ids(&leads))
@@ -151,22 +151,33 @@ async fn mine(
     claims: &[Claimed],
     attempt: Attempt,
 ) -> Result<(Vec<Owed>, Vec<(TriggerId, StoreError)>), StoreError> {
-    let rows = sqlx::query(concat!(
+    let mine: Vec<Vec<u8>> = sqlx::query_scalar(
         "-- fire_check
-         SELECT ",
-        columns!(alarm_trigger),
-        ", a.owner IS NOT NULL AS wished, a.served_trigger_at, a.served_occurrence, a.served_repeat
-         FROM alarm_trigger AS t
-         LEFT JOIN alarm AS a
-             ON a.owner = t.owner AND a.event_uid = t.event_uid AND a.identity = t.identity
-             AND a.channel = t.channel AND a.recipient = t.recipient
-         WHERE t.id = ANY($1) AND t.session = $2
-           AND (t.state = 'claimed' OR (t.state = 'sending' AND t.attempt_token = $3))
-         ORDER BY t.id FOR UPDATE OF t",
-    ))
+         SELECT id FROM alarm_trigger
+         WHERE id = ANY($1) AND session = $2
+           AND (state = 'claimed' OR (state = 'sending' AND attempt_token = $3))
+         ORDER BY id FOR UPDATE",
+    )
     .bind(ids(claims.iter().map(|claim| &claim.id)))
     .bind(attempt.session.0)
     .bind(attempt.token.0)
+    .fetch_all(&mut *conn)
+    .await?;
+    // Read after the wait for the locks: a statement sees other tables as they were when it began.
+    let rows = sqlx::query(concat!(
+        "-- fire_check: read
+         SELECT ",
+        columns!(alarm_trigger),
+        ", a.owner IS NOT NULL AS wished, a.served_trigger_at, a.served_occurrence, a.served_repeat
+         FROM unnest($1::bytea[]) AS j (id)
+         CROSS JOIN LATERAL (SELECT ",
+        columns!(alarm_trigger),
+        " FROM alarm_trigger AS t WHERE t.id = j.id OFFSET 0) AS t
+         LEFT JOIN LATERAL (SELECT a.owner, a.served_trigger_at, a.served_occurrence, a.served_repeat FROM alarm AS a
+             WHERE a.owner = t.owner AND a.event_uid = t.event_uid AND a.identity = t.identity
+               AND a.channel = t.channel AND a.recipient = t.recipient OFFSET 0) AS a ON true",
+    ))
+    .bind(mine)
     .fetch_all(&mut *conn)
     .await?;
     let claimed: HashMap<TriggerId, &Claimed> = claims.iter().map(|claim| (claim.id, claim)).collect();
@@ -291,7 +302,7 @@ async fn gather(conn: &mut PgConnection, judged: &Judged, attempt: Attempt) -> R
         "-- fire_check: gather
          UPDATE alarm_trigger AS t SET digest = j.lead
          FROM unnest($1::bytea[], $2::bytea[]) AS j (id, lead)
-         WHERE t.id = j.id AND t.id = ANY($1) AND t.state = 'sending' AND t.attempt_token = $3",
+         WHERE t.id = j.id AND t.state = 'sending' AND t.attempt_token = $3",
     )
     .bind(ids(marks.keys()))
     .bind(leads.collect::<Vec<_>>())
@@ -311,7 +322,7 @@ async fn defer(conn: &mut PgConnection, judged: &Judged, attempt: Attempt) -> Re
         "-- fire_check: defer
          UPDATE alarm_trigger AS t SET due_at = j.due_at
          FROM unnest($1::bytea[], $2::timestamptz[]) AS j (id, due_at)
-         WHERE t.id = j.id AND t.id = ANY($1) AND t.state = 'claimed' AND t.session = $3",
+         WHERE t.id = j.id AND t.state = 'claimed' AND t.session = $3",
     )
     .bind(
         deferred
@@ -369,7 +380,7 @@ async fn serve(conn: &mut PgConnection, served: &HashMap<Wish, Place>) -> Result
              AS j (owner, event_uid, identity, channel, recipient, trigger_at, occurrence, repeat)
          WHERE a.owner = j.owner COLLATE \"C\" AND a.event_uid = j.event_uid COLLATE \"C\"
            AND a.identity = j.identity COLLATE \"C\" AND a.channel = j.channel COLLATE \"C\"
-           AND a.recipient = j.recipient COLLATE \"C\" AND a.owner = ANY($1) AND a.event_uid = ANY($2)
+           AND a.recipient = j.recipient COLLATE \"C\"
            AND (a.served_trigger_at IS NULL OR (a.served_trigger_at, a.served_occurrence, a.served_repeat)
                < (j.trigger_at, j.occurrence, j.repeat))",
     )

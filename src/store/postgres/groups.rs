@@ -82,8 +82,11 @@ pub async fn copies(
         columns!(event),
         ", e.uid AS event_uid
          FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
-         JOIN event AS e ON e.owner = j.owner COLLATE \"C\" AND e.uid = j.uid COLLATE \"C\"
-         WHERE e.deleted_at IS NULL AND e.owner = ANY($1) AND e.uid = ANY($2)
+         CROSS JOIN LATERAL (SELECT ",
+        columns!(event),
+        " FROM event AS e
+             WHERE e.owner = j.owner COLLATE \"C\" AND e.uid = j.uid COLLATE \"C\" AND e.deleted_at IS NULL
+             OFFSET 0) AS e
          ORDER BY e.source, e.key"
     ))
     .bind(owners)
@@ -103,8 +106,8 @@ pub async fn answers(
         "-- answers
          SELECT w.owner, w.event_uid, w.answers
          FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
-         JOIN answer AS w ON w.owner = j.owner COLLATE \"C\" AND w.event_uid = j.uid COLLATE \"C\"
-         WHERE w.owner = ANY($1) AND w.event_uid = ANY($2)",
+         CROSS JOIN LATERAL (SELECT w.owner, w.event_uid, w.answers FROM answer AS w
+             WHERE w.owner = j.owner COLLATE \"C\" AND w.event_uid = j.uid COLLATE \"C\" OFFSET 0) AS w",
     )
     .bind(owners)
     .bind(uids)
@@ -120,13 +123,15 @@ pub async fn alarms(
 ) -> Result<ByGroup<Alarm>, StoreError> {
     let (owners, uids) = columns(keys.iter());
     let rows = sqlx::query(concat!(
-        "-- alarms
+        "-- alarms: of groups
          SELECT ",
         columns!(alarm),
         "
          FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
-         JOIN alarm AS a ON a.owner = j.owner COLLATE \"C\" AND a.event_uid = j.uid COLLATE \"C\"
-         WHERE a.owner = ANY($1) AND a.event_uid = ANY($2)
+         CROSS JOIN LATERAL (SELECT ",
+        columns!(alarm),
+        " FROM alarm AS a
+             WHERE a.owner = j.owner COLLATE \"C\" AND a.event_uid = j.uid COLLATE \"C\" OFFSET 0) AS a
          ORDER BY a.identity, a.channel, a.recipient"
     ))
     .bind(owners)
@@ -148,10 +153,12 @@ async fn triggers(
          SELECT ",
         columns!(alarm_trigger),
         "
-         FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
-         JOIN alarm_trigger AS t ON t.owner = j.owner COLLATE \"C\" AND t.event_uid = j.uid COLLATE \"C\"
-         WHERE t.owner = ANY($1) AND t.event_uid = ANY($2)
-         ORDER BY t.id FOR UPDATE OF t"
+         FROM alarm_trigger AS t
+         WHERE t.id = ANY(ARRAY(
+             SELECT g.id FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
+             CROSS JOIN LATERAL (SELECT g.id FROM alarm_trigger AS g
+                 WHERE g.owner = j.owner COLLATE \"C\" AND g.event_uid = j.uid COLLATE \"C\" OFFSET 0) AS g))
+         ORDER BY t.id FOR UPDATE"
     );
     let reading = concat!(
         "-- triggers: to look at
@@ -159,8 +166,10 @@ async fn triggers(
         columns!(alarm_trigger),
         "
          FROM unnest($1::text[], $2::text[]) AS j (owner, uid)
-         JOIN alarm_trigger AS t ON t.owner = j.owner COLLATE \"C\" AND t.event_uid = j.uid COLLATE \"C\"
-         WHERE t.owner = ANY($1) AND t.event_uid = ANY($2)
+         CROSS JOIN LATERAL (SELECT ",
+        columns!(alarm_trigger),
+        " FROM alarm_trigger AS t
+             WHERE t.owner = j.owner COLLATE \"C\" AND t.event_uid = j.uid COLLATE \"C\" OFFSET 0) AS t
          ORDER BY t.id"
     );
     let changes = unreadable == Unreadable::SetAside;
@@ -193,15 +202,18 @@ pub async fn handed_over(
     conn: &mut PgConnection,
     since: &[(&GroupKey, DateTime<Utc>)],
 ) -> Result<ByGroup<TriggerId>, StoreError> {
+    if since.is_empty() {
+        return Ok(ByGroup::new());
+    }
     let (owners, uids) = columns(since.iter().map(|(key, _)| *key));
     let since: Vec<_> = since.iter().map(|(_, since)| cut(*since)).collect();
     let rows = sqlx::query(
         "-- handed_over
          SELECT d.id, d.owner, d.event_uid
          FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS j (owner, uid, since)
-         JOIN delivery AS d
-             ON d.owner = j.owner COLLATE \"C\" AND d.event_uid = j.uid COLLATE \"C\" AND d.trigger_at >= j.since
-         WHERE d.rank >= 2 AND d.owner = ANY($1) AND d.event_uid = ANY($2)
+         CROSS JOIN LATERAL (SELECT d.id, d.owner, d.event_uid, d.trigger_at FROM delivery AS d
+             WHERE d.owner = j.owner COLLATE \"C\" AND d.event_uid = j.uid COLLATE \"C\"
+               AND d.trigger_at >= j.since AND d.rank >= 2 OFFSET 0) AS d
          ORDER BY d.trigger_at, d.id",
     )
     .bind(owners)

@@ -80,8 +80,9 @@ pub async fn record_endings(
          FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::timestamptz[],
              $9::text[], $10::timestamptz[])
              AS j (id, outcome, rank, reason, detail, attempts, handed_over_at, reference, await_until)
-         JOIN alarm_trigger AS t ON t.id = j.id
-         WHERE t.id = ANY($1)
+         CROSS JOIN LATERAL (SELECT t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient, t.occurrence, t.trigger_at,
+                 t.repeat, t.attempts, t.attempt_started, t.first_started_at
+             FROM alarm_trigger AS t WHERE t.id = j.id OFFSET 0) AS t
          ORDER BY t.id
          ON CONFLICT (id) DO UPDATE SET
              outcome = CASE WHEN delivery.rank = 2 AND excluded.rank < 2 THEN delivery.outcome ELSE excluded.outcome END,
@@ -130,7 +131,7 @@ pub async fn improve(
          FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::timestamptz[],
              $8::text[], $9::timestamptz[])
              AS j (id, outcome, rank, reason, detail, handed_over_at, reference, await_until)
-         WHERE delivery.id = j.id AND delivery.id = ANY($1) AND delivery.rank < j.rank",
+         WHERE delivery.id = j.id AND delivery.rank < j.rank",
     )
     .bind(endings.id)
     .bind(endings.outcome)
@@ -162,7 +163,7 @@ pub async fn add_to_reports(conn: &mut PgConnection, endings: &[Ending]) -> Resu
          FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::bigint[], $5::timestamptz[], $6::text[])
              AS j (id, rank, detail, attempts, handed_over_at, reference)
          JOIN alarm_trigger AS t ON t.id = j.id
-         WHERE t.id = ANY($1) AND delivery.id = j.id AND delivery.id = ANY($1) AND delivery.rank > j.rank",
+         WHERE delivery.id = j.id AND delivery.rank > j.rank",
     )
     .bind(endings.id)
     .bind(endings.rank)
@@ -241,7 +242,7 @@ pub async fn delete_sending(
         "-- delete_sending
          DELETE FROM alarm_trigger AS t
          USING unnest($1::bytea[], $2::bigint[]) AS j (id, token)
-         WHERE t.id = j.id AND t.id = ANY($1) AND t.state = 'sending' AND t.attempt_token = j.token",
+         WHERE t.id = j.id AND t.state = 'sending' AND t.attempt_token = j.token",
     )
     .bind(ids)
     .bind(tokens)

@@ -197,7 +197,7 @@ pub async fn give_back(
         "-- settle: give slots back
          DELETE FROM limit_slot AS s
          USING unnest($1::bytea[], $2::bigint[]) AS j (id, token)
-         WHERE s.id = j.id AND s.id = ANY($1) AND s.state = 'granted' AND s.token = j.token",
+         WHERE s.id = j.id AND s.state = 'granted' AND s.token = j.token",
     )
     .bind(attempts.iter().map(|(id, _)| id.0.to_vec()).collect::<Vec<_>>())
     .bind(attempts.iter().map(|(_, token)| token.0).collect::<Vec<_>>())
@@ -257,10 +257,11 @@ async fn held_back(
     let rows = sqlx::query(
         "-- recall: triggers
          SELECT t.id, t.owner, t.channel, t.due_at, t.session, t.generation
-         FROM limit_slot AS s JOIN alarm_trigger AS t ON t.id = s.id
-         WHERE s.id = ANY($1) AND t.id = ANY($1) AND s.state = 'waiting' AND s.channel = $2 AND t.due_at > $3
-           AND (t.state = 'planned' OR (t.state = 'claimed' AND t.session = $4))
-         ORDER BY t.id FOR UPDATE OF t",
+         FROM alarm_trigger AS t
+         WHERE t.id = ANY($1) AND t.due_at > $3 AND (t.state = 'planned' OR (t.state = 'claimed' AND t.session = $4))
+           AND EXISTS (SELECT 1 FROM limit_slot AS s
+               WHERE s.id = t.id AND s.state = 'waiting' AND s.channel = $2 OFFSET 0)
+         ORDER BY t.id FOR UPDATE",
     )
     .bind(ids(slots.iter().map(|(_, id)| id)))
     .bind(recall.channel.as_str())

@@ -17,14 +17,10 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// that takes.
 const STILL_WAITING: Duration = Duration::from_secs(10);
 
-/// What the server is told about our connections, but for migrations, which may take long: plans made once for all
-/// values (our scans are bounded, so the values do not matter), and limits, since a node that is paused in
-/// mid-transaction must not hold its locks for ever.
-pub const SESSION: [(&str, &str); 7] = [
-    ("plan_cache_mode", "force_generic_plan"),
-    // Every statement of ours has an index to walk, and statistics lag behind a burst.
-    ("enable_seqscan", "off"),
-    ("enable_bitmapscan", "off"),
+/// What the server is told about our connections, but for migrations, which may take long: limits, since a node that is
+/// paused in mid-transaction must not hold its locks for ever. The planner is told nothing: each statement is written so that
+/// there is one way to run it (`tests/it/store/work.rs` counts what that costs).
+pub const SESSION: [(&str, &str); 4] = [
     ("max_parallel_workers_per_gather", "0"),
     ("idle_in_transaction_session_timeout", "3s"),
     ("lock_timeout", "10s"),

@@ -166,7 +166,7 @@ pub async fn backlog(
         "-- backlog
          SELECT state, due_at <= $1 AS in_time, due_at < $2 AS past, count(*) AS rows
          FROM (SELECT state, due_at FROM alarm_trigger WHERE due_at <= greatest($1::timestamptz, $2::timestamptz)
-               ORDER BY due_at, id LIMIT $3) AS head
+               ORDER BY due_at, id LIMIT (SELECT $3::bigint)) AS head
          GROUP BY 1, 2, 3",
     )
     .bind(cut(until))

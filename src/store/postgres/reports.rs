@@ -113,7 +113,7 @@ async fn forward(
              recorded_at = $7
          FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[])
              AS j (id, outcome, rank, reason, report, leaves)
-         WHERE delivery.id = j.id AND delivery.id = ANY($1) AND delivery.rank = j.leaves",
+         WHERE delivery.id = j.id AND delivery.rank = j.leaves",
     )
     .bind(reports.id)
     .bind(reports.outcome)
@@ -142,8 +142,9 @@ async fn early(conn: &mut PgConnection, notices: &[&Notice], now: DateTime<Utc>)
              j.outcome, j.rank, j.reason, '', t.attempts, 1, $6, t.attempt_started, j.report, $6, t.first_started_at
          FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::text[], $5::text[])
              AS j (id, outcome, rank, reason, report)
-         JOIN alarm_trigger AS t ON t.id = j.id
-         WHERE t.id = ANY($1)
+         CROSS JOIN LATERAL (SELECT t.id, t.owner, t.event_uid, t.identity, t.channel, t.recipient, t.occurrence, t.trigger_at,
+                 t.repeat, t.attempts, t.attempt_started, t.first_started_at
+             FROM alarm_trigger AS t WHERE t.id = j.id OFFSET 0) AS t
          ORDER BY t.id
          ON CONFLICT (id) DO NOTHING",
     )

@@ -40,7 +40,7 @@ pub async fn rescue(
          FROM (SELECT id, state, channel, withdrawn, due_at, processed, attempt_token, attempt_started, session
                FROM alarm_trigger
                WHERE due_at <= greatest($1, (SELECT max(held_until) FROM session))
-               ORDER BY due_at, id LIMIT $2) AS t
+               ORDER BY due_at, id LIMIT (SELECT $2::bigint)) AS t
          WHERE t.state <> 'planned'",
     )
     .bind(now)
@@ -81,10 +81,12 @@ async fn free_dead(
              SET state = 'planned', processed = NULL, session = NULL, generation = generation + 1
              WHERE state = 'claimed' AND id = ANY(ARRAY(
                  SELECT id FROM alarm_trigger
-                 WHERE due_at <= (SELECT held_until FROM session WHERE id = $1) AND session = $1 AND state = 'claimed'
-                 ORDER BY id FOR UPDATE SKIP LOCKED))",
+                 WHERE due_at <= (SELECT held_until FROM session WHERE id = $1)
+                   AND coalesce(session = $1 AND state = 'claimed', false)
+                 ORDER BY due_at, id LIMIT (SELECT $2::bigint) FOR UPDATE SKIP LOCKED))",
         )
         .bind(session)
+        .bind(i64::MAX)
         .execute(&mut *conn)
         .await?;
         freed += done.rows_affected();
@@ -103,12 +105,17 @@ pub async fn take_over(
         "-- take_over
          SELECT id, state, channel, withdrawn, due_at, processed, attempt_token, attempt_started,
              NULL::timestamptz AS beat_at,
-             state = 'sending' AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.id = t.id AND d.rank >= 3) AS handed_over
+             state = 'sending' AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.id = t.id AND d.rank >= 3 OFFSET 0)
+                 AS handed_over
          FROM alarm_trigger AS t
-         WHERE due_at <= (SELECT held_until FROM session WHERE id = $1) AND session = $1
+         WHERE session = $1 AND id = ANY(ARRAY(
+             SELECT id FROM alarm_trigger
+             WHERE due_at <= (SELECT held_until FROM session WHERE id = $1) AND coalesce(session = $1, false)
+             ORDER BY due_at, id LIMIT (SELECT $2::bigint)))
          ORDER BY id FOR UPDATE",
     )
     .bind(session.0)
+    .bind(i64::MAX)
     .fetch_all(&mut *conn)
     .await?;
     put_right(conn, &rows, |held| lapse::stopped(held, rules), now).await
@@ -124,7 +131,7 @@ async fn locked(conn: &mut PgConnection, suspects: Vec<Vec<u8>>) -> Result<Vec<P
         "-- rescue: lock
          SELECT t.id, t.state, t.channel, t.withdrawn, t.due_at, t.processed, t.attempt_token, t.attempt_started,
              (SELECT beat_at FROM session WHERE id = t.session) AS beat_at,
-             t.state = 'sending' AND EXISTS (SELECT 1 FROM delivery WHERE id = t.id AND rank >= 3) AS handed_over
+             t.state = 'sending' AND EXISTS (SELECT 1 FROM delivery WHERE id = t.id AND rank >= 3 OFFSET 0) AS handed_over
          FROM alarm_trigger AS t
          WHERE t.id = ANY($1) AND t.state <> 'planned'
          ORDER BY t.id FOR UPDATE OF t SKIP LOCKED",

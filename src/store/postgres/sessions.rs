@@ -111,11 +111,15 @@ pub async fn give_back(conn: &mut PgConnection, session: SessionId) -> Result<u6
          UPDATE alarm_trigger
          SET state = 'planned', processed = NULL, session = NULL, generation = generation + 1
          WHERE state = 'claimed' AND id = ANY(ARRAY(
-             SELECT id FROM alarm_trigger
-             WHERE due_at <= (SELECT held_until FROM session WHERE id = $1) AND session = $1 AND state = 'claimed'
+             SELECT id FROM alarm_trigger WHERE session = $1 AND state = 'claimed' AND id = ANY(ARRAY(
+                 SELECT id FROM alarm_trigger
+                 WHERE due_at <= (SELECT held_until FROM session WHERE id = $1)
+                   AND coalesce(session = $1 AND state = 'claimed', false)
+                 ORDER BY due_at, id LIMIT (SELECT $2::bigint)))
              ORDER BY id FOR UPDATE))",
     )
     .bind(session.0)
+    .bind(i64::MAX)
     .execute(&mut *conn)
     .await?;
     Ok(done.rows_affected())

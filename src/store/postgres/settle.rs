@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 
 use chrono::DateTime;
 use chrono::Utc;
@@ -36,9 +37,12 @@ pub async fn settle(
     now: DateTime<Utc>,
 ) -> Result<Vec<Settled>, StoreError> {
     let rows = locked(conn, batch).await?;
-    alarms::hold(conn, batch.iter().map(|settlement| &settlement.id)).await?;
-    let held = held(conn, &rows, batch, now).await?;
-    let (plan, settled) = settling::plan(batch, &held, now);
+    hold_alarms(conn, &rows, batch).await?;
+    let past = past(conn, batch).await?;
+    let held = held(conn, &rows, &past, now).await?;
+    let (mut plan, settled) = settling::plan(batch, &held, now);
+    plan.spent.retain(|id| past.slots.contains(id));
+    plan.given_back.retain(|(id, _)| past.slots.contains(id));
     ledger::record_endings(conn, &plan.endings, now).await?;
     ledger::improve(conn, &plan.improvements, now).await?;
     ledger::add_to_reports(conn, &plan.reported).await?;
@@ -55,7 +59,7 @@ pub async fn settle(
 async fn locked(conn: &mut PgConnection, batch: &[Settlement]) -> Result<Vec<PgRow>, StoreError> {
     let rows = sqlx::query(
         "-- settle
-         SELECT id, owner, state, channel, generation, session, attempt_token, withdrawn, due_at
+         SELECT id, owner, event_uid, state, channel, generation, session, attempt_token, withdrawn, due_at
          FROM alarm_trigger WHERE id = ANY($1) ORDER BY id FOR UPDATE",
     )
     .bind(ids(batch.iter().map(|settlement| &settlement.id)))
@@ -64,18 +68,41 @@ async fn locked(conn: &mut PgConnection, batch: &[Settlement]) -> Result<Vec<PgR
     Ok(rows)
 }
 
+/// Holds the owners of the stand-alone alarms among these. Of a trigger without a row its history says whose it was.
+async fn hold_alarms(
+    conn: &mut PgConnection,
+    rows: &[PgRow],
+    batch: &[Settlement],
+) -> Result<(), StoreError> {
+    let mut of_events = HashSet::with_capacity(rows.len());
+    for row in rows {
+        if !row.try_get::<String, _>("event_uid")?.starts_with(' ') {
+            of_events.insert(Columns::new("alarm_trigger", "id", row).id()?);
+        }
+    }
+    let ids = batch.iter().map(|settlement| &settlement.id);
+    alarms::hold(conn, ids.filter(|id| !of_events.contains(*id))).await
+}
+
+/// What is known of triggers beside their rows.
+struct Past {
+    /// The ranks of their history.
+    ranks: HashMap<TriggerId, u8>,
+    /// Those that have a slot in a limit.
+    slots: HashSet<TriggerId>,
+}
+
 /// The triggers of locked rows. Those that cannot be read are set aside, with nothing but that: their owners are held.
 async fn held(
     conn: &mut PgConnection,
     rows: &[PgRow],
-    batch: &[Settlement],
+    past: &Past,
     now: DateTime<Utc>,
 ) -> Result<HashMap<TriggerId, Result<Held, ()>>, StoreError> {
-    let ranks = ranks(conn, batch).await?;
     let mut held = HashMap::with_capacity(rows.len());
     for row in rows {
         let id = Columns::new("alarm_trigger", "id", row).id()?;
-        let read = match settling::read(row, ranks.get(&id).copied().unwrap_or_default()) {
+        let read = match settling::read(row, past.ranks.get(&id).copied().unwrap_or_default()) {
             Ok(read) => Ok(read),
             Err(complaint) => {
                 ledger::set_aside(conn, row.try_get("id")?, &complaint, now).await?;
@@ -88,21 +115,35 @@ async fn held(
 }
 
 /// What history knows of those of which it knows something: that an earlier attempt may have handed it over, or, taken for
-/// lost, said meanwhile that it did. Read after the triggers are locked, when nobody can say it any more.
-async fn ranks(conn: &mut PgConnection, batch: &[Settlement]) -> Result<HashMap<TriggerId, u8>, StoreError> {
+/// lost, said meanwhile that it did; and which have slots. Read after the triggers are locked, when nobody can say it any
+/// more.
+async fn past(conn: &mut PgConnection, batch: &[Settlement]) -> Result<Past, StoreError> {
     let rows = sqlx::query(
-        "-- settle: ranks
-         SELECT id, rank FROM delivery WHERE id = ANY($1) AND rank >= 2",
+        "-- settle: past
+         SELECT j.id, d.rank, s.id IS NOT NULL AS has_slot
+         FROM unnest($1::bytea[]) AS j (id)
+         LEFT JOIN LATERAL (SELECT d.rank FROM delivery AS d WHERE d.id = j.id AND d.rank >= 2 OFFSET 0) AS d ON true
+         LEFT JOIN LATERAL (SELECT s.id FROM limit_slot AS s WHERE s.id = j.id OFFSET 0) AS s ON true
+         WHERE d.rank IS NOT NULL OR s.id IS NOT NULL",
     )
     .bind(ids(batch.iter().map(|settlement| &settlement.id)))
     .fetch_all(conn)
     .await?;
-    rows.iter()
-        .map(|row| {
-            let columns = Columns::new("delivery", "id", row);
-            Ok((columns.id()?, columns.number("rank")?))
-        })
-        .collect()
+    let mut past = Past {
+        ranks: HashMap::new(),
+        slots: HashSet::new(),
+    };
+    for row in &rows {
+        let columns = Columns::new("delivery", "id", row);
+        let id = columns.id()?;
+        if columns.value::<Option<i64>>("rank")?.is_some() {
+            past.ranks.insert(id, columns.number("rank")?);
+        }
+        if columns.value("has_slot")? {
+            past.slots.insert(id);
+        }
+    }
+    Ok(past)
 }
 
 /// Deletes rows that turn out to have been handed over, and that nobody is sending.
@@ -130,8 +171,7 @@ async fn retry(conn: &mut PgConnection, retries: &[Retry<'_>]) -> Result<(), Sto
              last_error = j.error, payload = j.payload, attempt_token = NULL, attempt_started = NULL
          FROM unnest($1::bytea[], $2::bigint[], $3::timestamptz[], $4::bigint[], $5::text[], $6::text[])
              AS j (id, token, due_at, counts, error, payload)
-         WHERE t.id = j.id AND t.id = ANY($1) AND t.state = 'sending' AND NOT t.withdrawn
-           AND t.attempt_token = j.token",
+         WHERE t.id = j.id AND t.state = 'sending' AND NOT t.withdrawn AND t.attempt_token = j.token",
     )
     .bind(
         retries
@@ -185,8 +225,7 @@ async fn keep(
          SELECT d.id, d.owner, j.handed_over_at, j.recipient, j.subject, j.text, j.raw
          FROM unnest($1::bytea[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[])
              AS j (id, handed_over_at, recipient, subject, text, raw)
-         JOIN delivery AS d ON d.id = j.id
-         WHERE d.id = ANY($1)
+         CROSS JOIN LATERAL (SELECT d.id, d.owner FROM delivery AS d WHERE d.id = j.id OFFSET 0) AS d
          ORDER BY d.id
          ON CONFLICT (id) DO UPDATE SET
              handed_over_at = excluded.handed_over_at, recipient = excluded.recipient, subject = excluded.subject,
