@@ -12,6 +12,7 @@ mod answered;
 mod asked;
 mod edit;
 mod moved;
+mod overtaken;
 mod read;
 
 use std::collections::BTreeMap;

@@ -12,6 +12,7 @@ use crate::change::Policies;
 use crate::change::asked::Asked;
 use crate::change::moved;
 use crate::change::moved::Moved;
+use crate::change::overtaken;
 use crate::store::Alarm;
 use crate::store::Edit;
 use crate::store::Group;
@@ -166,10 +167,11 @@ impl Editing<'_> {
         let mut served_through = known.max(self.sending(wish));
         let unserved = self.keep_what_is_owed(&series, wish, served_through, draft)?;
         // A trigger that is past but unsent stays what is owed next; its successor comes when it leaves.
-        let waits = unserved
-            .iter()
-            .any(|trigger| trigger.place.trigger_at <= self.now);
-        if !waits {
+        let past = unserved.iter().map(|trigger| trigger.place);
+        let waiting = past.filter(|place| place.trigger_at <= self.now).max();
+        let overtaken = self.overtaken(&series, wish, waiting.max(served_through));
+        draft.edit.record.extend(overtaken);
+        if waiting.is_none() {
             let next = self.next(&series, wish, &mut served_through, draft)?;
             for trigger in unserved
                 .iter()
@@ -232,6 +234,15 @@ impl Editing<'_> {
         Ok(unserved)
     }
 
+    /// The firings before `end` that nothing is known of.
+    fn overtaken(&self, series: &Series<'_>, wish: &Wish, end: Option<Place>) -> Option<Record> {
+        let is_known = |firing: &Firing| {
+            let id = self.lateness.trigger(wish, firing).id();
+            self.group.handed_over.contains(&id) || self.group.triggers.iter().any(|it| it.id == id)
+        };
+        overtaken::record(series, wish, (end?, self.now, self.lateness), is_known).unwrap_or_default()
+    }
+
     /// What is owed next. What is already too far past is stepped over, and so is what was handed over before.
     fn next(
         &self,
@@ -254,7 +265,7 @@ impl Editing<'_> {
                 } else {
                     1
                 };
-                let record = past_record(wish, past.place, count);
+                let record = overtaken::past(wish, past.place, count);
                 draft.moved = self.moved(series, start, &record, draft)?;
                 if draft.moved.is_none() {
                     draft.edit.record.push(record);
@@ -317,9 +328,9 @@ impl Editing<'_> {
             None
         } else if all.place == firing.place {
             let next = series.next(&firing.place)?;
-            next.map(|next| past_record(wish, next.place, all.count - 1))
+            next.map(|next| overtaken::past(wish, next.place, all.count - 1))
         } else {
-            Some(past_record(wish, all.place, all.count - 1))
+            Some(overtaken::past(wish, all.place, all.count - 1))
         };
         Ok(Some(Moved {
             wish: wish.clone(),
@@ -377,15 +388,5 @@ impl Editing<'_> {
                 edit.quarantine.push((copy.at.clone(), Some(gave_up.0.clone())));
             }
         }
-    }
-}
-
-fn past_record(wish: &Wish, place: Place, count: u64) -> Record {
-    Record {
-        wish: wish.clone(),
-        place,
-        outcome: Outcome::Suppressed,
-        reason: Reason::Past,
-        count,
     }
 }

@@ -391,6 +391,28 @@ async fn m09_m11_an_edit_after_the_send_sends_nothing_again_and_a_move_sends_aga
 }
 
 #[tokio::test]
+async fn version_moved_behind_a_sent_message_leaves_a_history_row() {
+    let mut scene = Scene::new().await;
+    let at = |time: &str| format!("DTSTART:20261201T{time}00Z\nDURATION:PT4H");
+    scene.hand.change("e", "anna", event("e", &at("0900"))).await;
+    scene.hand.advance(TimeDelta::minutes(61)).await;
+    let metrics = Arc::clone(&scene.hand.node.shared.metrics);
+    let counted = || {
+        let text = metrics.render();
+        let line = text.lines().find(|line| line.contains(r#"reason="past""#));
+        line.map(|line| line.rsplit(' ').next().unwrap_or_default().to_owned())
+    };
+    let past = |at: &str| (at.to_owned(), Outcome::Suppressed, Reason::Past);
+    for (number, time) in [("1", "0859"), ("1", "0859"), ("2", "0730")] {
+        scene.hand.change("e", "anna", event("e", &at(time))).await;
+        assert_eq!(counted().as_deref(), Some(number), "{time}");
+        scene.hand.advance(TimeDelta::seconds(1)).await;
+    }
+    let outcomes = scene.outcomes().await;
+    assert_eq!(outcomes, [sent("01 09:00"), past("01 08:59"), past("01 07:30")]);
+}
+
+#[tokio::test]
 async fn deleting_and_sending_the_same_event_again_does_not_remind_twice() {
     let mut scene = Scene::new().await;
     let nine = event("e", "DTSTART:20261201T090000Z\nDURATION:PT4H");

@@ -14,6 +14,7 @@ use crate::store::Edit;
 use crate::store::EventKey;
 use crate::store::Group;
 use crate::store::NearClaim;
+use crate::store::Record;
 use crate::store::StoreError;
 use crate::store::Withdrawn;
 use crate::store::decided;
@@ -61,9 +62,11 @@ pub async fn apply(
         .filter(|id| !planned.contains(id));
     let known: Vec<TriggerId> = known.collect();
     take_back(conn, &known).await?;
-    ledger::record_firings(conn, &decided::collect(decided, |edit| &edit.record), now).await?;
+    let records = decided::collect(decided, |edit| &edit.record);
+    let recorded = ledger::record_firings(conn, &records, now).await?;
     for (change, (_, edit)) in changes.iter_mut().zip(decided) {
-        change.recorded.clone_from(&edit.record);
+        let is_new = |record: &&Record| recorded.contains(&TriggerId::derive(&record.wish, &record.place));
+        change.recorded.extend(edit.record.iter().filter(is_new).cloned());
         let reasons = edit.quarantine.iter().filter_map(|(_, reason)| reason.clone());
         change.set_aside.extend(reasons);
     }

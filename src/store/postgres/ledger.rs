@@ -16,6 +16,7 @@ use crate::store::postgres::columns::Places;
 use crate::store::postgres::columns::Wishes;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::owners;
+use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::store::row::hex;
 use crate::trigger::AttemptToken;
@@ -176,20 +177,20 @@ pub async fn add_to_reports(conn: &mut PgConnection, endings: &[Ending]) -> Resu
     Ok(())
 }
 
-/// Records firings that never became triggers. A history row that exists stays.
+/// Records firings that never became triggers. A history row that exists stays. Returns which are new.
 pub async fn record_firings(
     conn: &mut PgConnection,
     records: &[Record],
     now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) -> Result<Vec<TriggerId>, StoreError> {
     if records.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let id = |record: &Record| TriggerId::derive(&record.wish, &record.place).0.to_vec();
     let wishes: Wishes = records.iter().map(|record| &record.wish).collect();
     let places: Places = records.iter().map(|record| Some(record.place)).collect();
     let outcomes = records.iter().map(|record| record.outcome);
-    sqlx::query(
+    let rows = sqlx::query(
         "-- record_firings
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
              outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at)
@@ -200,7 +201,8 @@ pub async fn record_firings(
              AS j (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
                  outcome, rank, reason, count)
          ORDER BY j.id
-         ON CONFLICT (id) DO NOTHING",
+         ON CONFLICT (id) DO NOTHING
+         RETURNING id",
     )
     .bind(records.iter().map(id).collect::<Vec<_>>())
     .bind(wishes.owner)
@@ -216,9 +218,11 @@ pub async fn record_firings(
     .bind(records.iter().map(|record| record.reason.as_str()).collect::<Vec<_>>())
     .bind(records.iter().map(count).collect::<Vec<_>>())
     .bind(now)
-    .execute(conn)
+    .fetch_all(conn)
     .await?;
-    Ok(())
+    rows.iter()
+        .map(|row| Columns::new("delivery", "id", row).id())
+        .collect()
 }
 
 fn count(record: &Record) -> i64 {

@@ -12,6 +12,7 @@ use crate::store::Edit;
 use crate::store::EventKey;
 use crate::store::Group;
 use crate::store::NearClaim;
+use crate::store::Record;
 use crate::store::StoreError;
 use crate::store::Withdrawn;
 use crate::store::decided;
@@ -51,9 +52,11 @@ pub async fn apply(
     }
     let ids: Vec<TriggerId> = wanted.iter().map(NewTrigger::id).collect();
     take_back(conn, &ids).await?;
-    ledger::record_firings(conn, &decided::collect(decided, |edit| &edit.record), now).await?;
+    let records = decided::collect(decided, |edit| &edit.record);
+    let recorded = ledger::record_firings(conn, &records, now).await?;
     for (change, (_, edit)) in changes.iter_mut().zip(decided) {
-        change.recorded.clone_from(&edit.record);
+        let is_new = |record: &&Record| recorded.contains(&TriggerId::derive(&record.wish, &record.place));
+        change.recorded.extend(edit.record.iter().filter(is_new).cloned());
         let reasons = edit.quarantine.iter().filter_map(|(_, reason)| reason.clone());
         change.set_aside.extend(reasons);
     }

@@ -11,6 +11,7 @@ use crate::store::Record;
 use crate::store::StoreError;
 use crate::store::ending::Ending;
 use crate::store::ending::shortened;
+use crate::store::row::Columns;
 use crate::store::row::all;
 use crate::store::row::hex;
 use crate::store::row::list;
@@ -125,17 +126,17 @@ pub async fn add_to_reports(conn: &mut SqliteConnection, endings: &[Ending]) -> 
     Ok(())
 }
 
-/// Records firings that never became triggers. A history row that exists stays.
+/// Records firings that never became triggers. A history row that exists stays. Returns which are new.
 pub async fn record_firings(
     conn: &mut SqliteConnection,
     records: &[Record],
     now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) -> Result<Vec<TriggerId>, StoreError> {
     if records.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let listed: Vec<_> = records.iter().map(listed_record).collect();
-    sqlx::query(
+    let rows = sqlx::query(
         "-- record_firings
          INSERT INTO delivery (id, owner, event_uid, identity, channel, recipient, occurrence, trigger_at, repeat,
              outcome, rank, reason, detail, attempts, count, handed_over_at, recorded_at)
@@ -144,13 +145,16 @@ pub async fn record_firings(
              j.value ->> 12, NULL, ?2
          FROM json_each(?1) AS j
          WHERE true
-         ON CONFLICT (id) DO NOTHING",
+         ON CONFLICT (id) DO NOTHING
+         RETURNING id",
     )
     .bind(list(&listed))
     .bind(millis(now))
-    .execute(conn)
+    .fetch_all(conn)
     .await?;
-    Ok(())
+    rows.iter()
+        .map(|row| Columns::new("delivery", "id", row).id())
+        .collect()
 }
 
 fn listed_record(record: &Record) -> impl serde::Serialize + use<> {
