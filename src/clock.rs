@@ -5,16 +5,20 @@
 //! on while the machine sleeps and is never stepped).
 
 mod database;
+mod steady;
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use chrono::DateTime;
 use chrono::SubsecRound;
+use chrono::TimeDelta;
 use chrono::Utc;
 
 pub use database::DatabaseClock;
 pub use database::Offset;
+pub use steady::Config;
+pub use steady::SteadyClock;
 
 /// A wall clock and a boot-time clock.
 #[async_trait::async_trait]
@@ -27,6 +31,11 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
 
     /// Waits for `duration` of elapsed time.
     async fn sleep(&self, duration: Duration);
+
+    /// How far the wall clock jumped, while [`Clock::now`] does not follow it.
+    fn held_step(&self) -> Option<TimeDelta> {
+        None
+    }
 }
 
 /// The machine's clocks.

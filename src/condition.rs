@@ -23,13 +23,27 @@ pub fn clock(offset: Offset) -> Result<(), String> {
     } else {
         "ahead of"
     };
-    let tenths = offset.ahead.abs().num_milliseconds() / 100;
     Err(format!(
-        "this node's clock is {}.{} s {direction} the database's: set whichever is wrong, and keep both right with NTP; until \
+        "this node's clock is {} s {direction} the database's: set whichever is wrong, and keep both right with NTP; until \
          then other nodes are given what is due",
-        tenths / 10,
-        tenths % 10,
+        seconds(offset.ahead)
     ))
+}
+
+/// What is wrong while a jump of the wall clock is held.
+pub fn step(step: TimeDelta) -> Result<(), String> {
+    let direction = if step < TimeDelta::zero() { "back" } else { "ahead" };
+    Err(format!(
+        "this node's clock jumped {direction} by {} s: set it right and keep it right with NTP; the node goes by the old time \
+         meanwhile, and by the new time once clock.hold has passed",
+        seconds(step)
+    ))
+}
+
+/// With one decimal, without the sign.
+fn seconds(ahead: TimeDelta) -> String {
+    let tenths = ahead.abs().num_milliseconds() / 100;
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// What a node sees of its cluster.
@@ -96,6 +110,17 @@ mod tests {
         assert!(ahead.contains("2.3 s ahead of the database's"), "{ahead}");
         let behind = clock(offset(-61_000, 10)).expect_err("it is wrong");
         assert!(behind.contains("61.0 s behind"), "{behind}");
+    }
+
+    #[test]
+    fn held_jump_names_its_size_and_direction() {
+        let ahead = step(TimeDelta::milliseconds(7_200_050)).expect_err("it is held");
+        assert!(
+            ahead.contains("jumped ahead by 7200.0 s") && ahead.contains("NTP"),
+            "{ahead}"
+        );
+        let back = step(TimeDelta::hours(-1)).expect_err("it is held");
+        assert!(back.contains("jumped back by 3600.0 s"), "{back}");
     }
 
     #[test]

@@ -118,7 +118,7 @@ metrics! {
     smtp_connections: GaugeVec = "smtp_connections" ["relay", "state"] &[];
     /// Whether the other side counts as down: it gets one probe every few seconds, and what is due waits.
     breaker_open: GaugeVec = "breaker_open" ["target"] &[];
-    /// This node's clock less the store's.
+    /// This node's clock less the store's; on SQLite, the jump of the wall clock that is held.
     clock_offset: Gauge = "clock_offset_seconds" [] &[];
     /// Whether the last reload of the configuration succeeded.
     config_last_reload_successful: IntGauge = "config_last_reload_successful" [] &[];

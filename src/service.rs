@@ -23,6 +23,7 @@ use crate::channel::webhook;
 use crate::channel::webhook::WebhookChannel;
 use crate::clock::Clock;
 use crate::clock::DatabaseClock;
+use crate::clock::SteadyClock;
 use crate::clock::SystemClock;
 use crate::cluster;
 use crate::cluster::Cluster;
@@ -228,10 +229,15 @@ async fn leave(seat: &Seat, running: Running, shutdown: &Shutdown) {
     }
 }
 
-/// This node's clock; and where the store is a database with a clock of its own, that one, for both uses.
+/// This node's clock; and where the store is a database with a clock of its own, that one, for both uses. A store of the
+/// embedding program has clocks of its own, which this node must not contradict.
 fn clocks(settings: &Settings, is_own: bool) -> (Arc<dyn Clock>, Option<Arc<DatabaseClock>>) {
-    if is_own || !settings.store.is_postgres() {
+    if is_own {
         return (Arc::new(SystemClock), None);
+    }
+    if !settings.store.is_postgres() {
+        let clock = SteadyClock::over(Arc::new(SystemClock), settings.clock);
+        return (Arc::new(clock), None);
     }
     let clock = Arc::new(DatabaseClock::over(Arc::new(SystemClock)));
     (Arc::clone(&clock) as Arc<dyn Clock>, Some(clock))

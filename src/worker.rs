@@ -403,12 +403,16 @@ impl Worker {
     async fn read_clock(&self) -> Result<DateTime<Utc>, StoreError> {
         let asked = self.clock.elapsed();
         let now = self.store.now().await?;
-        if let Some(clock) = &self.database_clock {
-            clock.read(asked, now);
-            if let Some(offset) = clock.offset() {
-                self.metrics.clock_offset(offset.ahead);
-                self.ready.set("clock", condition::clock(offset));
-            }
+        let Some(clock) = &self.database_clock else {
+            let step = self.clock.held_step();
+            self.metrics.clock_offset(step.unwrap_or_default());
+            self.ready.set("clock", step.map_or(Ok(()), condition::step));
+            return Ok(now);
+        };
+        clock.read(asked, now);
+        if let Some(offset) = clock.offset() {
+            self.metrics.clock_offset(offset.ahead);
+            self.ready.set("clock", condition::clock(offset));
         }
         Ok(now)
     }

@@ -34,6 +34,7 @@ use crate::channel;
 use crate::channel::email::Letterhead;
 use crate::channel::email::dkim::Signer;
 use crate::channel::smtp;
+use crate::clock;
 use crate::cluster;
 use crate::delivery;
 use crate::delivery::CatchUp;
@@ -50,8 +51,9 @@ use reader::Reader;
 pub const DEFAULTS: &str = include_str!("../../config/carillon.toml");
 
 /// Keys and sections that take effect only after a restart; all others follow a reload.
-pub const RESTART: [&str; 27] = [
+pub const RESTART: [&str; 28] = [
     "store.",
+    "clock.",
     "cluster.",
     "node.",
     "http.",
@@ -135,6 +137,8 @@ pub struct Settings {
     pub store: StoreConfig,
     /// Who this node is.
     pub node: NodeConfig,
+    /// When a jump of the wall clock is not believed.
+    pub clock: clock::Config,
     /// How this node takes part in a cluster; nothing where it is alone on SQLite.
     pub cluster: Option<cluster::Config>,
     /// The API.
@@ -212,6 +216,10 @@ impl Settings {
             store,
             node: NodeConfig {
                 id: reader.text("node.id"),
+            },
+            clock: clock::Config {
+                max_step: reader.more_than_zero("clock.max_step"),
+                hold: reader.duration("clock.hold"),
             },
             webhook: webhook::webhook(reader, http.public_url.as_deref(), send_within),
             http,

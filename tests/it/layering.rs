@@ -49,7 +49,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         "post" => &["trigger", "store", "cluster", "delivery"],
         // Each part owns its own configuration, and this one gathers them.
         "config" => &[
-            "trigger", "channel", "change", "cluster", "delivery", "worker", "http", "logging",
+            "trigger", "channel", "change", "clock", "cluster", "delivery", "worker", "http", "logging",
         ],
         // What owners read on the page by which they answer is worded as their mail is.
         "http" => &[
