@@ -10,6 +10,8 @@
 //! Each test is named by its number in the table of `ARCHITECTURE.md`. They run in a short form; `tests/faults.sh` runs
 //! the long one ([`size`]). One at a time: each takes all of the machine.
 
+mod changes;
+mod clocks;
 mod crowd;
 mod database;
 mod field;

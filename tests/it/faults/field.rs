@@ -60,6 +60,11 @@ pub struct Field {
 impl Field {
     /// Three nodes, with these settings beside the usual ones.
     pub async fn start(settings: &[(&str, &str)]) -> Self {
+        Self::start_as(settings, |home| home).await
+    }
+
+    /// The same, where each home is made ready by `prepare`.
+    pub async fn start_as(settings: &[(&str, &str)], prepare: impl Fn(Home) -> Home) -> Self {
         let alone = ALONE.lock().await;
         let postgres = Postgres::start_listening().await;
         let database = postgres.database().await;
@@ -79,7 +84,7 @@ impl Field {
             for (key, value) in settings {
                 home = home.with(key, value);
             }
-            nodes.push(home.launch());
+            nodes.push(prepare(home).launch());
             peers.push(peer);
             wires.push(wire);
         }
@@ -126,8 +131,7 @@ impl Field {
 
     /// Begins the load.
     pub fn load(&self, size: Size) -> Load {
-        let ports: Vec<u16> = self.nodes.iter().map(|node| node.home.port).collect();
-        Load::start(size, &ports)
+        Load::start(size, &self.ports())
     }
 
     /// The place of the node that has authority.
@@ -169,15 +173,34 @@ impl Field {
     /// Waits until all that was promised has arrived and nothing is owed any more, and judges.
     pub async fn judge(&mut self, load: Load) -> Verdict {
         let promises = load.promises().await;
+        self.judge_these(&promises).await
+    }
+
+    /// The same, of these promises.
+    pub async fn judge_these(&mut self, promises: &[Promise]) -> Verdict {
+        self.settled().await;
+        Verdict::of(promises, &self.arrivals(), &self.faults)
+    }
+
+    /// Where the nodes listen.
+    pub fn ports(&self) -> Vec<u16> {
+        self.nodes.iter().map(|node| node.home.port).collect()
+    }
+
+    /// Waits until nothing is owed that is due within half a minute.
+    pub async fn due_is_gone(&mut self) {
+        let ends = SystemClock.elapsed() + GRACE;
+        while SystemClock.elapsed() < ends && self.witness.due().await > 0 {
+            pause(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Waits until nothing is owed any more.
+    pub async fn settled(&mut self) {
         let ends = SystemClock.elapsed() + GRACE;
         while SystemClock.elapsed() < ends && self.witness.owed().await > 0 {
             pause(Duration::from_millis(200)).await;
         }
-        self.verdict(&promises)
-    }
-
-    fn verdict(&self, promises: &[Promise]) -> Verdict {
-        Verdict::of(promises, &self.arrivals(), &self.faults)
     }
 
     /// What arrived so far.

@@ -47,7 +47,7 @@ pub struct Load {
 
 /// Where events are put.
 #[derive(Debug)]
-struct Door {
+pub struct Door {
     client: reqwest::Client,
     /// The address of each node, and until when it is passed over.
     nodes: Vec<(String, Mutex<DateTime<Utc>>)>,
@@ -56,12 +56,7 @@ struct Door {
 impl Load {
     /// Begins to put events through the APIs on those ports; the first are due in five seconds.
     pub fn start(size: Size, ports: &[u16]) -> Self {
-        let client = client_builder().timeout(PATIENCE).build();
-        let node = |port: &u16| (format!("http://127.0.0.1:{port}"), Mutex::default());
-        let door = Arc::new(Door {
-            client: client.expect("a client needs nothing"),
-            nodes: ports.iter().map(node).collect(),
-        });
+        let door = Arc::new(Door::to(ports));
         let begins = whole_second_in(5);
         let due = move |number: usize| {
             begins + TimeDelta::seconds(i64::try_from(number / size.rate).unwrap_or(i64::MAX))
@@ -95,7 +90,7 @@ async fn put_all(door: Arc<Door>, events: Vec<(usize, DateTime<Utc>)>, lead: Tim
         let permit = permit.expect("nobody closes it");
         let door = Arc::clone(&door);
         puts.spawn(async move {
-            let promise = door.put(number, due).await;
+            let promise = put(&door, number, due).await;
             drop(permit);
             promise
         });
@@ -103,17 +98,33 @@ async fn put_all(door: Arc<Door>, events: Vec<(usize, DateTime<Utc>)>, lead: Tim
     puts.join_all().await
 }
 
+async fn put(door: &Door, number: usize, due: DateTime<Utc>) -> Promise {
+    let name = format!("Load {number:06}");
+    let path = format!(
+        "/v1/sources/{SOURCE}/events/load-{number}?owner=o{}",
+        number % OWNERS
+    );
+    let event = Calendar::far_away(&format!("load-{number}@example.org"))
+        .named(&name)
+        .alarm_at(due)
+        .text();
+    let accepted = door.put(number, &path, &event).await;
+    Promise { name, due, accepted }
+}
+
 impl Door {
-    async fn put(&self, number: usize, due: DateTime<Utc>) -> Promise {
-        let name = format!("Load {number:06}");
-        let path = format!(
-            "/v1/sources/{SOURCE}/events/load-{number}?owner=o{}",
-            number % OWNERS
-        );
-        let event = Calendar::far_away(&format!("load-{number}@example.org"))
-            .named(&name)
-            .alarm_at(due)
-            .text();
+    /// The nodes on those ports.
+    pub fn to(ports: &[u16]) -> Self {
+        let client = client_builder().timeout(PATIENCE).build();
+        let node = |port: &u16| (format!("http://127.0.0.1:{port}"), Mutex::default());
+        Self {
+            client: client.expect("a client needs nothing"),
+            nodes: ports.iter().map(node).collect(),
+        }
+    }
+
+    /// Puts an event at a path, through the first node from that number on that takes it. Says when it was accepted.
+    pub async fn put(&self, number: usize, path: &str, event: &str) -> DateTime<Utc> {
         let first = now();
         for turn in number.. {
             let (address, shunned) = &self.nodes[turn % self.nodes.len()];
@@ -124,18 +135,14 @@ impl Door {
             let request = self.client.put(format!("{address}{path}"));
             let request = request
                 .header("content-type", "text/calendar")
-                .body(event.clone());
+                .body(event.to_owned());
             match request.send().await.map(|answer| answer.status()) {
                 Ok(status) if status.is_success() => break,
-                Ok(status) if status.is_client_error() => panic!("{name} was refused: {status}"),
+                Ok(status) if status.is_client_error() => panic!("{path} was refused: {status}"),
                 _ => *shunned.lock().expect("no holder panics") = now() + PATIENCE,
             }
-            assert!(now() - first < STUBBORN, "nobody took {name}");
+            assert!(now() - first < STUBBORN, "nobody took {path}");
         }
-        Promise {
-            name,
-            due,
-            accepted: now(),
-        }
+        now()
     }
 }

@@ -24,9 +24,10 @@ use crate::faults::verdict::Verdict;
 use crate::harness::now;
 
 /// How long a killed node stays away.
-const AWAY: Duration = Duration::from_secs(3);
+pub const AWAY: Duration = Duration::from_secs(3);
 
-fn any_node() -> usize {
+/// A node, by the clock.
+pub fn any_node() -> usize {
     usize::try_from(now().timestamp_subsec_micros()).expect("it is small") % 3
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use chrono::DateTime;
+use chrono::Utc;
 use sqlx::Connection;
 use sqlx::PgConnection;
 use sqlx::Row;
@@ -13,6 +15,26 @@ use crate::harness::eventually;
 pub struct Witness {
     url: String,
     conn: PgConnection,
+}
+
+/// A trigger that is owed, or a row of history.
+#[derive(Debug, Clone)]
+pub struct Firing {
+    /// The trigger.
+    pub trigger: String,
+    /// The UID of its event.
+    pub uid: String,
+    /// The instant that was promised.
+    pub trigger_at: DateTime<Utc>,
+    /// Its state, or what became of it.
+    pub outcome: String,
+}
+
+impl Firing {
+    /// The event and the instant.
+    pub fn instant(&self) -> (String, DateTime<Utc>) {
+        (self.uid.clone(), self.trigger_at)
+    }
 }
 
 /// Who has authority: the latest fence.
@@ -71,6 +93,38 @@ impl Witness {
             (leader.node != node).then_some(leader)
         })
         .await
+    }
+
+    /// What became of triggers.
+    pub async fn history(&mut self) -> Vec<Firing> {
+        self.firings("SELECT encode(id, 'hex'), event_uid, trigger_at, outcome FROM delivery")
+            .await
+    }
+
+    /// What is owed.
+    pub async fn planned(&mut self) -> Vec<Firing> {
+        self.firings("SELECT encode(id, 'hex'), event_uid, trigger_at, state FROM alarm_trigger")
+            .await
+    }
+
+    async fn firings(&mut self, statement: &'static str) -> Vec<Firing> {
+        let rows: Vec<(String, String, DateTime<Utc>, String)> = sqlx::query_as(statement)
+            .fetch_all(&mut self.conn)
+            .await
+            .expect("the database answers");
+        let firing = |(trigger, uid, trigger_at, outcome)| Firing {
+            trigger,
+            uid,
+            trigger_at,
+            outcome,
+        };
+        rows.into_iter().map(firing).collect()
+    }
+
+    /// How many triggers are owed that are due.
+    pub async fn due(&mut self) -> i64 {
+        self.count("SELECT count(*) FROM alarm_trigger WHERE trigger_at <= now() + interval '30 seconds'")
+            .await
     }
 
     /// How many triggers are owed that were due a second ago.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::fs::File;
 use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,6 +12,7 @@ use std::process::ExitStatus;
 use std::process::Stdio;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use rustix::process::Pid;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -20,6 +22,7 @@ use crate::harness::client::client_builder;
 use crate::harness::eventually;
 use crate::harness::free_port;
 use crate::harness::hook::SECRET;
+use crate::harness::program;
 
 /// What a node needs before it starts and keeps when it dies: its folder with the database, its port, its settings.
 #[derive(Debug)]
@@ -74,6 +77,30 @@ impl Home {
         fs::write(&secrets, SECRET).expect("the folder is ours");
         self.with("CHANNELS__WEBHOOK__SECRET_FILE", &secrets.display().to_string())
             .with("CHANNELS__WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8")
+    }
+
+    /// With a wall clock that the test sets ([`Node::set_wall_clock`]).
+    pub fn with_wall_clock(mut self) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/harness/wall_clock.c");
+        let library = self.folder().join("wall_clock.so");
+        let mut compiler = Command::new(program("cc", "gcc"));
+        compiler
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&library, &source]);
+        assert!(
+            compiler.status().is_ok_and(|status| status.success()),
+            "{compiler:?}"
+        );
+        fs::write(self.wall_clock(), 0_i64.to_ne_bytes()).expect("the folder is ours");
+        let file = self.wall_clock().display().to_string();
+        self.settings.insert("WALL_CLOCK".to_owned(), file);
+        self.settings
+            .insert("LD_PRELOAD".to_owned(), library.display().to_string());
+        self
+    }
+
+    fn wall_clock(&self) -> PathBuf {
+        self.folder().join("wall_clock")
     }
 
     /// With a configuration file of this text.
@@ -188,6 +215,14 @@ impl Node {
     /// The address of a path of its API.
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.home.port)
+    }
+
+    /// Sets its wall clock this far ahead of the machine's; negative: behind. The file keeps its length, since the node has it
+    /// in its memory.
+    pub fn set_wall_clock(&self, ahead: TimeDelta) {
+        let file = OpenOptions::new().write(true).open(self.home.wall_clock());
+        file.and_then(|mut file| file.write_all(&ahead.num_milliseconds().to_ne_bytes()))
+            .expect("the folder is ours");
     }
 
     /// Kills it as a power cut would.
