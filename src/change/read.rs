@@ -73,7 +73,7 @@ pub fn read(
     };
     let calendar = calendar(&bytes)?;
     let event = only_event(&calendar.events)?;
-    let ics = ical::decode(&bytes);
+    let ics = ical::decode(&bytes).into_owned();
     let is_message = is_message(&ics, policies.source(&at.source).kind)?;
     let mut warnings = calendar.warnings;
     let mut cost = 0;

@@ -34,7 +34,7 @@ const MOST_RULES: usize = 10;
 const MOST_ATTENDEES: usize = 100;
 
 /// The UID, if the component has one.
-pub(super) fn uid(block: &Block) -> Option<String> {
+pub(super) fn uid(block: &Block<'_>) -> Option<String> {
     let line = block.lines.iter().find(|line| line.name == "UID")?;
     let uid = Property::read(line)?.text().trim().to_owned();
     Some(uid).filter(|uid| !uid.is_empty())
@@ -42,10 +42,10 @@ pub(super) fn uid(block: &Block) -> Option<String> {
 
 /// Reads the component at `index` with its alarms. The error says why it cannot be followed.
 pub(super) fn read(
-    blocks: &[Block],
+    blocks: &[Block<'_>],
     index: usize,
     off: Option<Off>,
-    reading: &mut Reading,
+    reading: &mut Reading<'_>,
 ) -> Result<Component, String> {
     let block = &blocks[index];
     let mut reader = Reader {
@@ -103,12 +103,12 @@ fn is_of_interest(name: &str) -> bool {
 
 /// The times of a property, its TZID resolved. An unknown zone is an error: a reminder at a guessed hour is worse than
 /// a refusal that names the cure.
-pub(super) fn times(property: &Property, reading: &mut Reading) -> Vec<Result<Addition, String>> {
+pub(super) fn times(property: &Property<'_>, reading: &mut Reading<'_>) -> Vec<Result<Addition, String>> {
     let zone = match property.zone_name() {
         None => None,
         Some(tzid) => match reading.zones.resolve(tzid) {
             Some(zone) => Some(zone),
-            None => return vec![Err(unknown_zone(tzid, &property.name))],
+            None => return vec![Err(unknown_zone(tzid, property.name))],
         },
     };
     let times = property.times(zone.as_ref()).into_iter();
@@ -117,17 +117,17 @@ pub(super) fn times(property: &Property, reading: &mut Reading) -> Vec<Result<Ad
         .collect()
 }
 
-struct Reader<'a> {
+struct Reader<'a, 'text> {
     kind: &'a str,
-    reading: &'a mut Reading,
+    reading: &'a mut Reading<'text>,
     component: Component,
     /// RRULEs, which can be read only once DTSTART is known.
-    rules: Vec<Property>,
+    rules: Vec<Property<'a>>,
 }
 
-impl Reader<'_> {
-    fn take(&mut self, property: &Property) -> Result<(), String> {
-        match property.name.as_str() {
+impl<'a> Reader<'a, '_> {
+    fn take(&mut self, property: &Property<'a>) -> Result<(), String> {
+        match property.name {
             "DTSTART" => self.component.start = Some(self.needed(property)?),
             "RECURRENCE-ID" => {
                 let id = self.needed(property)?;
@@ -156,13 +156,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn take_word(&mut self, property: &Property) {
+    fn take_word(&mut self, property: &Property<'_>) {
         let words = &mut self.component.words;
-        match property.name.as_str() {
+        match property.name {
             "SUMMARY" => words.summary = property.text(),
             "DESCRIPTION" => words.description = property.text(),
             "LOCATION" => words.location = property.text(),
-            "URL" | "CONFERENCE" => take_link(words, &property.raw),
+            "URL" | "CONFERENCE" => take_link(words, property.raw),
             "ORGANIZER" => {
                 let name = property.common_name();
                 words.organizer = Some(name.unwrap_or_else(|| bare_address(&property.text())));
@@ -192,7 +192,7 @@ impl Reader<'_> {
     }
 
     /// A time without which the component means nothing.
-    fn needed(&mut self, property: &Property) -> Result<Moment, String> {
+    fn needed(&mut self, property: &Property<'_>) -> Result<Moment, String> {
         let first = times(property, self.reading).into_iter().next();
         match first {
             Some(Ok(time)) => Ok(time.start),
@@ -201,7 +201,7 @@ impl Reader<'_> {
         }
     }
 
-    fn take_end(&mut self, property: &Property) {
+    fn take_end(&mut self, property: &Property<'_>) {
         match self.needed(property) {
             Ok(time) => self.component.end = End::At(time),
             Err(reason) => {
@@ -212,11 +212,11 @@ impl Reader<'_> {
     }
 
     /// DTEND or DUE and DURATION exclude each other (RFC 5545 section 3.6.1); the first says more.
-    fn take_duration(&mut self, property: &Property) {
+    fn take_duration(&mut self, property: &Property<'_>) {
         if matches!(self.component.end, End::At(_)) {
             return;
         }
-        self.component.end = match Span::parse(&property.raw) {
+        self.component.end = match Span::parse(property.raw) {
             Ok((span, _)) => End::After(span),
             Err(reason) => {
                 self.warn(property, &reason);
@@ -225,7 +225,7 @@ impl Reader<'_> {
         };
     }
 
-    fn take_rdate(&mut self, property: &Property) {
+    fn take_rdate(&mut self, property: &Property<'_>) {
         for time in times(property, self.reading) {
             match time {
                 Ok(time) => self.component.rdates.push(time),
@@ -234,7 +234,7 @@ impl Reader<'_> {
         }
     }
 
-    fn take_exdate(&mut self, property: &Property) {
+    fn take_exdate(&mut self, property: &Property<'_>) {
         for time in times(property, self.reading) {
             match time {
                 Ok(time) => self.component.exdates.push(time.start),
@@ -283,12 +283,12 @@ impl Reader<'_> {
             zone: base.zone.clone().unwrap_or_else(Zone::utc),
         };
         for property in std::mem::take(&mut self.rules) {
-            let text = property.raw.clone();
-            let (rule, warnings) = Rule::parse_within(&text, &start, &mut self.reading.budget)
+            let (rule, warnings) = Rule::parse_within(property.raw, &start, &mut self.reading.budget)
                 .map_err(|error| format!("RRULE: {error}"))?;
             for warning in warnings {
                 self.warn(&property, &format!("RRULE: {warning}"));
             }
+            let text = property.raw.to_owned();
             self.component.rules.push(Recurrence { text, rule });
         }
         Ok(())
@@ -311,7 +311,7 @@ impl Reader<'_> {
         self.reading.warn(self.kind, self.component.line, &text);
     }
 
-    fn warn(&mut self, property: &Property, text: &str) {
+    fn warn(&mut self, property: &Property<'_>, text: &str) {
         self.reading.warn(self.kind, property.line, text);
     }
 }
@@ -320,8 +320,8 @@ fn unknown_zone(tzid: &str, property: &str) -> String {
     format!("unknown time zone `{tzid}` in {property}: use an IANA name, or send its VTIMEZONE along")
 }
 
-fn unreadable(property: &Property, text: &str) -> String {
-    let name = &property.name;
+fn unreadable(property: &Property<'_>, text: &str) -> String {
+    let name = property.name;
     format!("{name} `{text}` is no date or time: write it like 20261201T090000Z")
 }
 
@@ -336,7 +336,7 @@ fn take_link(words: &mut Words, url: &str) {
 }
 
 /// An ATTENDEE (RFC 5545 section 3.8.4.1).
-pub(super) fn attendee(property: &Property) -> Attendee {
+pub(super) fn attendee(property: &Property<'_>) -> Attendee {
     let mut addresses = vec![bare_address(&property.text())];
     addresses.extend(property.email().map(bare_address));
     Attendee {
@@ -347,7 +347,7 @@ pub(super) fn attendee(property: &Property) -> Attendee {
 }
 
 /// A property that RFC 5545 wants in UTC; without a zone it is read so.
-pub(super) fn instant(property: &Property) -> Option<DateTime<Utc>> {
-    let time = property.as_time()?.times(None).into_iter().next()?.ok()?;
+pub(super) fn instant(property: &Property<'_>) -> Option<DateTime<Utc>> {
+    let time = property.as_time().times(None).into_iter().next()?.ok()?;
     Some(time.start.instant(&Zone::utc()))
 }

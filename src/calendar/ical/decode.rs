@@ -1,5 +1,7 @@
 //! Bytes -> text. Calendars come in UTF-8, UTF-16 and one-byte encodings, with any line ends.
 
+use std::borrow::Cow;
+
 /// What Windows-1252 has in place of the control characters 0x80 to 0x9f.
 const WINDOWS_1252: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
 
@@ -12,21 +14,25 @@ enum Order {
 
 /// The text of an iCalendar object, with `\n` somewhere if it has lines at all. It holds no NUL, which is allowed nowhere
 /// in iCalendar and which not every database can keep.
-pub fn decode(bytes: &[u8]) -> String {
+pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
     let text = match bytes {
-        [0xff, 0xfe, rest @ ..] => utf16(rest, Order::Low),
-        [0xfe, 0xff, rest @ ..] => utf16(rest, Order::High),
+        [0xff, 0xfe, rest @ ..] => Cow::Owned(utf16(rest, Order::Low)),
+        [0xfe, 0xff, rest @ ..] => Cow::Owned(utf16(rest, Order::High)),
         [0xef, 0xbb, 0xbf, rest @ ..] => one_byte_or_utf8(rest),
-        [first, 0, ..] if first.is_ascii_alphabetic() => utf16(bytes, Order::Low),
-        [0, second, ..] if second.is_ascii_alphabetic() => utf16(bytes, Order::High),
+        [first, 0, ..] if first.is_ascii_alphabetic() => Cow::Owned(utf16(bytes, Order::Low)),
+        [0, second, ..] if second.is_ascii_alphabetic() => Cow::Owned(utf16(bytes, Order::High)),
         _ => one_byte_or_utf8(bytes),
     };
     let lines = if text.contains('\n') {
         text
     } else {
-        text.replace('\r', "\n")
+        Cow::Owned(text.replace('\r', "\n"))
     };
-    lines.replace('\0', "\u{fffd}")
+    if lines.contains('\0') {
+        Cow::Owned(lines.replace('\0', "\u{fffd}"))
+    } else {
+        lines
+    }
 }
 
 fn utf16(bytes: &[u8], order: Order) -> String {
@@ -39,9 +45,9 @@ fn utf16(bytes: &[u8], order: Order) -> String {
         .collect()
 }
 
-fn one_byte_or_utf8(bytes: &[u8]) -> String {
+fn one_byte_or_utf8(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
     let special: Vec<char> = WINDOWS_1252.chars().collect();
     bytes

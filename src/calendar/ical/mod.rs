@@ -122,7 +122,8 @@ pub fn parse_within(bytes: &[u8], limits: &Limits) -> Result<Calendar, IcalError
             reason: format!("{size} bytes are more than {most}: send events one by one"),
         });
     }
-    let blocks = structure::blocks(&decode::decode(bytes), limits)?;
+    let text = decode::decode(bytes);
+    let blocks = structure::blocks(&text, limits)?;
     let mut reading = Reading {
         zones: Zones::read(&blocks),
         warnings: Vec::new(),
@@ -143,14 +144,14 @@ pub fn parse_within(bytes: &[u8], limits: &Limits) -> Result<Calendar, IcalError
 }
 
 /// What is carried along while a text is read.
-struct Reading {
-    zones: Zones,
+struct Reading<'a> {
+    zones: Zones<'a>,
     warnings: Vec<String>,
     /// What all rules together may cost while they are read.
     budget: Budget,
 }
 
-impl Reading {
+impl Reading<'_> {
     fn warn(&mut self, component: &str, line: usize, text: &str) {
         if self.warnings.len() < MOST_WARNINGS {
             self.warnings.push(format!("{component}, line {line}: {text}"));
@@ -167,7 +168,7 @@ struct Sorter {
 }
 
 impl Sorter {
-    fn add(&mut self, blocks: &[Block], index: usize, reading: &mut Reading) {
+    fn add(&mut self, blocks: &[Block<'_>], index: usize, reading: &mut Reading<'_>) {
         let block = &blocks[index];
         let uid = component::uid(block);
         if let Some(length) = uid
@@ -223,7 +224,7 @@ impl Sorter {
 
 /// What the METHOD of the VCALENDAR around it says: it is called off (RFC 5546 section 3.2.5), or this is no event but
 /// what somebody says of one (sections 3.2.3, 3.2.6 to 3.2.8).
-fn off_by_method(blocks: &[Block], block: &Block) -> Option<Off> {
+fn off_by_method(blocks: &[Block<'_>], block: &Block<'_>) -> Option<Off> {
     let around = &blocks[block.parent?];
     let method = around.lines.iter().find(|line| line.name == "METHOD")?;
     match method.plain_value().to_ascii_uppercase().as_str() {
@@ -233,7 +234,7 @@ fn off_by_method(blocks: &[Block], block: &Block) -> Option<Off> {
     }
 }
 
-fn uid_of_text(block: &Block) -> String {
+fn uid_of_text(block: &Block<'_>) -> String {
     let mut hash = Sha256::new();
     for line in &block.lines {
         hash.update(line.text.as_bytes());

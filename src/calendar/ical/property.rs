@@ -1,11 +1,16 @@
 //! One content line, read by the parser. Its typed values are used where they are right; the raw text where they are
 //! not (durations and rules).
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
 use calcard::Entry;
 use calcard::Parser;
 use calcard::common::IanaString;
 use calcard::common::PartialDateTime;
+use calcard::icalendar::ICalendarComponentType;
 use calcard::icalendar::ICalendarEntry;
+use calcard::icalendar::ICalendarParameter;
 use calcard::icalendar::ICalendarParameterName;
 use calcard::icalendar::ICalendarParameterValue;
 use calcard::icalendar::ICalendarPeriod;
@@ -38,47 +43,59 @@ const TIMES: [&str; 10] = [
     "ACKNOWLEDGED",
 ];
 
-/// A property with its parameters and values.
+/// Properties that hold DATE-TIMEs, where VALUE does not say otherwise.
+const DATE_TIMES: [&str; 6] = ["DTSTART", "DTEND", "DUE", "RECURRENCE-ID", "EXDATE", "RDATE"];
+
+/// A property with its parameters and values. The parser reads it when it is first needed: most properties are plain, and
+/// of many only the raw text is used.
 #[derive(Debug, Clone)]
-pub(super) struct Property {
+pub(super) struct Property<'a> {
     /// The name, upper case.
-    pub(super) name: String,
+    pub(super) name: &'a str,
     /// The line it starts on.
     pub(super) line: usize,
     /// The value as written, without blanks around it.
-    pub(super) raw: String,
+    pub(super) raw: &'a str,
+    /// The value as written.
+    value: &'a str,
     /// The text in front of the value.
-    head: String,
-    entry: ICalendarEntry,
+    head: Cow<'a, str>,
+    entry: OnceCell<Option<ICalendarEntry>>,
 }
 
-impl Property {
-    /// Reads a line. None where the parser finds no property in it.
-    pub(super) fn read(line: &Line) -> Option<Self> {
-        let name = line.name.clone();
-        let (head, raw) = if TIMES.contains(&name.as_str()) {
-            let (head, raw) = line.text.rsplit_once(':')?;
-            (with_quoted_zone(head), raw)
+impl<'a> Property<'a> {
+    /// Splits a line into head and value. None where it has no name or no value.
+    pub(super) fn read(line: &'a Line<'_>) -> Option<Self> {
+        let name = line.name.as_ref();
+        let (head, value) = if TIMES.contains(&name) {
+            let (head, value) = line.text.rsplit_once(':')?;
+            (with_quoted_zone(head), value)
         } else {
-            let (head, raw) = line.text.split_at(value_at(&line.text)?);
-            (head.to_owned(), &raw[1..])
+            let (head, value) = line.text.split_at(value_at(&line.text)?);
+            (Cow::Borrowed(head), &value[1..])
         };
-        Some(Self {
-            entry: parsed(&format!("{head}:{raw}"))?,
+        (!name.is_empty()).then(|| Self {
             name,
             line: line.number,
-            raw: raw.trim().to_owned(),
+            raw: value.trim(),
+            value,
             head,
+            entry: OnceCell::new(),
         })
     }
 
     /// The same property read as a time, whatever VALUE its name implies.
-    pub(super) fn as_time(&self) -> Option<Self> {
-        let parameters = self.head.find(';').map_or("", |start| &self.head[start..]);
-        Some(Self {
-            entry: parsed(&format!("DTSTART{parameters}:{}", self.raw))?,
+    pub(super) fn as_time(&self) -> Self {
+        let head = match self.head.split_once(';') {
+            Some((_, parameters)) => Cow::Owned(format!("DTSTART;{parameters}")),
+            None => Cow::Borrowed("DTSTART"),
+        };
+        Self {
+            head,
+            value: self.raw,
+            entry: OnceCell::new(),
             ..self.clone()
-        })
+        }
     }
 
     /// VALUE=DATE-TIME.
@@ -88,9 +105,14 @@ impl Property {
 
     /// The value as text, its escapes undone.
     pub(super) fn text(&self) -> String {
+        let is_escape = |byte: u8| matches!(byte, b'\\' | b'\r');
+        let is_plain = self.head == self.name && !self.value.bytes().any(is_escape);
+        let is_data = |start: &str| start.eq_ignore_ascii_case("data:");
+        if is_plain && !self.value.get(..5).is_some_and(is_data) {
+            return self.value.to_owned();
+        }
         let parts: Vec<&str> = self
-            .entry
-            .values
+            .values()
             .iter()
             .filter_map(|value| match value {
                 ICalendarValue::Text(text) | ICalendarValue::Uri(Uri::Location(text)) => Some(text.as_str()),
@@ -98,7 +120,7 @@ impl Property {
             })
             .collect();
         if parts.is_empty() {
-            self.raw.clone()
+            self.raw.to_owned()
         } else {
             parts.join(",")
         }
@@ -107,12 +129,14 @@ impl Property {
     /// The times in it; for each that cannot be read, its text.
     pub(super) fn times(&self, zone: Option<&Zone>) -> Vec<Result<Addition, String>> {
         let unreadable = || self.raw.chars().take(40).collect::<String>();
+        let single = |time: &PartialDateTime| moment(time, zone).map(|start| Addition { start, end: None });
+        if let Some(time) = self.plain_time() {
+            return vec![single(&time).ok_or_else(unreadable)];
+        }
         let mut times = Vec::new();
-        for value in &self.entry.values {
+        for value in self.values() {
             let read = match value {
-                ICalendarValue::PartialDateTime(time) => {
-                    moment(time, zone).map(|start| Addition { start, end: None })
-                }
+                ICalendarValue::PartialDateTime(time) => single(time),
                 ICalendarValue::Period(period) => addition(period, zone),
                 _ => None,
             };
@@ -124,22 +148,62 @@ impl Property {
         times
     }
 
+    /// A DATE or DATE-TIME in the form of RFC 5545 under plain parameters.
+    fn plain_time(&self) -> Option<PartialDateTime> {
+        self.plain_parameters()?;
+        let name = self.head.split(';').next().unwrap_or_default();
+        let is_plain = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'T' | b'Z');
+        if !DATE_TIMES.contains(&name) || !self.raw.bytes().all(is_plain) {
+            return None;
+        }
+        let mut time = PartialDateTime::default();
+        time.parse_timestamp(&mut self.raw.as_bytes().iter().peekable(), false)
+            .then_some(time)
+    }
+
+    /// The TZID, where the property has no parameter but a TZID that needs no quotes; none where it has others.
+    fn plain_parameters(&self) -> Option<Option<&str>> {
+        let Some((_, parameters)) = self.head.split_once(';') else {
+            return Some(None);
+        };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
+        parameters
+            .strip_prefix("TZID=")
+            .filter(|zone| !zone.is_empty() && zone.bytes().all(is_plain))
+            .map(Some)
+    }
+
+    /// The parameters, of which VALUE and a plain TZID are read elsewhere.
+    fn parameters(&self) -> &[ICalendarParameter] {
+        let entry = self.plain_parameters().map_or_else(|| self.entry(), |_| None);
+        entry.map_or(&[], |entry| &entry.params)
+    }
+
+    fn values(&self) -> &[ICalendarValue] {
+        self.entry().map_or(&[], |entry| &entry.values)
+    }
+
+    fn entry(&self) -> Option<&ICalendarEntry> {
+        let read = || parsed(&[&self.head, ":", self.value, "\n"].concat());
+        self.entry.get_or_init(read).as_ref()
+    }
+
     /// TZID.
     pub(super) fn zone_name(&self) -> Option<&str> {
-        self.parameter(&ICalendarParameterName::Tzid)
+        let other = || self.parameter(&ICalendarParameterName::Tzid);
+        self.plain_parameters().unwrap_or_else(other)
     }
 
     /// RELATED=END.
     pub(super) fn is_related_to_end(&self) -> bool {
-        self.entry
-            .params
+        self.parameters()
             .iter()
             .any(|parameter| parameter.value == ICalendarParameterValue::Related(ICalendarRelated::End))
     }
 
     /// RANGE=THISANDFUTURE.
     pub(super) fn is_this_and_future(&self) -> bool {
-        self.entry.params.iter().any(|parameter| {
+        self.parameters().iter().any(|parameter| {
             parameter.name == ICalendarParameterName::Range
                 && parameter.value == ICalendarParameterValue::Bool(true)
         })
@@ -147,8 +211,7 @@ impl Property {
 
     /// A RANGE that is not THISANDFUTURE.
     pub(super) fn has_other_range(&self) -> bool {
-        self.entry
-            .params
+        self.parameters()
             .iter()
             .any(|parameter| parameter.name == ICalendarParameterName::Range)
             && !self.is_this_and_future()
@@ -156,7 +219,7 @@ impl Property {
 
     /// RELTYPE=SNOOZE (RFC 9074 section 7.1).
     pub(super) fn is_snooze(&self) -> bool {
-        self.entry.params.iter().any(|parameter| {
+        self.parameters().iter().any(|parameter| {
             parameter.value == ICalendarParameterValue::Reltype(ICalendarRelationshipType::Snooze)
         })
     }
@@ -164,8 +227,7 @@ impl Property {
     /// PARTSTAT, upper case.
     pub(super) fn status(&self) -> Option<String> {
         let parameter = self
-            .entry
-            .params
+            .parameters()
             .iter()
             .find(|parameter| parameter.name == ICalendarParameterName::Partstat)?;
         match &parameter.value {
@@ -183,8 +245,7 @@ impl Property {
             matches!(value, ICalendarParameterValue::Cutype(Resource | Room))
         };
         !self
-            .entry
-            .params
+            .parameters()
             .iter()
             .any(|parameter| is_thing(&parameter.value))
     }
@@ -202,8 +263,7 @@ impl Property {
 
     fn parameter(&self, name: &ICalendarParameterName) -> Option<&str> {
         let parameter = self
-            .entry
-            .params
+            .parameters()
             .iter()
             .find(|parameter| parameter.name == *name)?;
         match &parameter.value {
@@ -213,8 +273,9 @@ impl Property {
     }
 }
 
-fn parsed(text: &str) -> Option<ICalendarEntry> {
-    match Parser::new(&format!("BEGIN:VEVENT\r\n{text}\r\nEND:VEVENT\r\n")).entry() {
+/// One content line, which stands by itself: what is wrong in it costs nothing else.
+fn parsed(line: &str) -> Option<ICalendarEntry> {
+    match Parser::new(line).icalendar(ICalendarComponentType::VEvent) {
         Entry::ICalendar(calendar) => calendar.components.into_iter().next()?.entries.into_iter().next(),
         _ => None,
     }
@@ -234,16 +295,18 @@ pub(super) fn value_at(text: &str) -> Option<usize> {
 }
 
 /// Quotes a TZID that needs it.
-fn with_quoted_zone(head: &str) -> String {
-    let Some(at) = head.to_ascii_uppercase().find(";TZID=") else {
-        return head.to_owned();
+fn with_quoted_zone(head: &str) -> Cow<'_, str> {
+    const TZID: &str = ";TZID=";
+    let is_tzid = |name: &[u8]| name.eq_ignore_ascii_case(TZID.as_bytes());
+    let Some(at) = head.as_bytes().windows(TZID.len()).position(is_tzid) else {
+        return Cow::Borrowed(head);
     };
-    let (before, value) = head.split_at(at + ";TZID=".len());
+    let (before, value) = head.split_at(at + TZID.len());
     let (name, after) = value.split_at(value.find(';').unwrap_or(value.len()));
     if name.contains('"') || !name.contains([':', ',']) {
-        return head.to_owned();
+        return Cow::Borrowed(head);
     }
-    format!("{before}\"{name}\"{after}")
+    Cow::Owned(format!("{before}\"{name}\"{after}"))
 }
 
 fn without_carets(text: &str) -> String {
@@ -323,14 +386,18 @@ fn addition(period: &ICalendarPeriod, zone: Option<&Zone>) -> Option<Addition> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Property {
-        let line = Line::new(7, text).named();
-        Property::read(&line).expect("a property")
+    fn line(text: &str) -> Line<'_> {
+        Line::new(7, text).named()
+    }
+
+    fn read<'a>(line: &'a Line<'_>) -> Property<'a> {
+        Property::read(line).expect("a property")
     }
 
     #[test]
     fn an_unquoted_colon_in_a_tzid_does_not_cut_the_value() {
-        let start = read("DTSTART;TZID=(UTC+01:00) Amsterdam, Berlin:20250101T100000");
+        let line = line("DTSTART;TZID=(UTC+01:00) Amsterdam, Berlin:20250101T100000");
+        let start = read(&line);
         assert_eq!(start.zone_name(), Some("(UTC+01:00) Amsterdam, Berlin"));
         assert_eq!(start.raw, "20250101T100000");
         assert!(start.times(None)[0].is_ok());
@@ -346,11 +413,11 @@ mod tests {
             "",
         ] {
             assert!(
-                read(&format!("DTSTART:{impossible}")).times(None)[0].is_err(),
+                read(&line(&format!("DTSTART:{impossible}"))).times(None)[0].is_err(),
                 "{impossible}"
             );
         }
-        let leap = read("DTSTART:20250101T235960")
+        let leap = read(&line("DTSTART:20250101T235960"))
             .times(None)
             .remove(0)
             .expect("a time");
@@ -359,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_date_needs_no_value_parameter() {
-        let start = read("DTSTART:20250101")
+        let start = read(&line("DTSTART:20250101"))
             .times(None)
             .remove(0)
             .expect("a date")
@@ -370,20 +437,73 @@ mod tests {
     #[test]
     fn carets_in_a_name_are_undone() {
         assert_eq!(
-            read("ORGANIZER;CN=\"^'q^' ^n^^\":mailto:a@b.c").common_name(),
+            read(&line("ORGANIZER;CN=\"^'q^' ^n^^\":mailto:a@b.c")).common_name(),
             Some("\"q\" \n^".to_owned())
         );
     }
 
     #[test]
     fn escapes_in_text_are_undone() {
-        assert_eq!(read("SUMMARY:a\\, b\\; c\\nd").text(), "a, b; c\nd");
-        assert_eq!(read("LOCATION:a,b").text(), "a,b");
+        assert_eq!(read(&line("SUMMARY:a\\, b\\; c\\nd")).text(), "a, b; c\nd");
+        assert_eq!(read(&line("LOCATION:a,b")).text(), "a,b");
+    }
+
+    #[test]
+    fn plain_times_are_read_as_the_parser_reads_them() {
+        for text in [
+            "DTSTART:20250101",
+            "DTSTART:20250101T100000Z",
+            "DTEND;TZID=Europe/Berlin:20250101T235960",
+            "EXDATE;TZID=Etc/GMT-3:20251332T100000",
+            "RECURRENCE-ID:20250101T1000",
+            "RDATE:2025T",
+            "DUE:20250101T100000Z0100",
+            "DTSTART: 20250101T100000Z ",
+        ] {
+            let line = line(text);
+            let property = read(&line);
+            let of_parser = match property.values() {
+                [ICalendarValue::PartialDateTime(time)] => Some(time.as_ref().clone()),
+                _ => None,
+            };
+            assert_eq!(property.plain_time(), of_parser, "{text}");
+            let parameters = &property.entry().expect("an entry").params;
+            let zone = parameters
+                .iter()
+                .find_map(|parameter| match (&parameter.name, &parameter.value) {
+                    (ICalendarParameterName::Tzid, ICalendarParameterValue::Text(zone)) => {
+                        Some(zone.as_str())
+                    }
+                    _ => None,
+                });
+            assert_eq!(property.zone_name(), zone, "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_properties_are_not_given_to_the_parser() {
+        for (text, is_time) in [
+            ("SUMMARY: Budget, round; two", false),
+            ("UID:u", false),
+            ("DTSTART;TZID=Europe/Berlin:20261201T090000", true),
+            ("RECURRENCE-ID:20260101T000000Z", true),
+        ] {
+            let line = line(text);
+            let property = read(&line);
+            if is_time {
+                assert!(property.times(None)[0].is_ok(), "{text}");
+            } else {
+                assert_eq!(property.text(), property.value);
+            }
+            assert!(!property.is_this_and_future() && !property.has_other_range());
+            property.zone_name();
+            assert!(property.entry.get().is_none(), "{text}");
+        }
     }
 
     #[test]
     fn a_million_parameters_are_read_in_no_time() {
         let text = format!("SUMMARY{}:x", ";A=1".repeat(1_000_000));
-        assert_eq!(read(&text).text(), "x");
+        assert_eq!(read(&line(&text)).text(), "x");
     }
 }

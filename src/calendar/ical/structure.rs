@@ -3,38 +3,56 @@
 //! Structure is read here and not by the parser, since real files forget END lines, leave blanks behind names, and
 //! since an answer must name a line.
 
+use std::borrow::Cow;
+
 use crate::calendar::ical::IcalError;
 use crate::calendar::ical::Limits;
 
 /// How deep components may lie in each other.
 const DEEPEST: usize = 8;
 
-/// A content line, unfolded.
+/// A content line, unfolded. It borrows from the text what is written as it is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct Line<'a> {
     /// Where it starts, from 1.
     pub(super) number: usize,
     /// The property name, upper case.
-    pub(super) name: String,
+    pub(super) name: Cow<'a, str>,
     /// The text without its line end.
-    pub(super) text: String,
+    pub(super) text: Cow<'a, str>,
 }
 
-impl Line {
+impl<'a> Line<'a> {
     /// A line whose text may still grow by what is folded.
-    pub(super) fn new(number: usize, text: &str) -> Self {
+    pub(super) fn new(number: usize, text: &'a str) -> Self {
         Self {
             number,
-            name: String::new(),
-            text: text.to_owned(),
+            name: Cow::Borrowed(""),
+            text: Cow::Borrowed(text),
         }
     }
 
     /// The line, complete.
     pub(super) fn named(mut self) -> Self {
-        let end = self.text.find([':', ';']).unwrap_or(self.text.len());
-        self.name = self.text[..end].trim().to_ascii_uppercase();
+        let end = self.text.bytes().position(|byte| matches!(byte, b':' | b';'));
+        let end = end.unwrap_or(self.text.len());
+        self.name = match &self.text {
+            Cow::Borrowed(text) => Cow::Borrowed(text[..end].trim()),
+            Cow::Owned(text) => Cow::Owned(text[..end].trim().to_owned()),
+        };
+        if self.name.bytes().any(|byte| byte.is_ascii_lowercase()) {
+            self.name.to_mut().make_ascii_uppercase();
+        }
         self
+    }
+
+    /// The line with a text of its own.
+    pub(super) fn into_owned(self) -> Line<'static> {
+        Line {
+            number: self.number,
+            name: Cow::Owned(self.name.into_owned()),
+            text: Cow::Owned(self.text.into_owned()),
+        }
     }
 
     /// The value, where nothing in front of it needs quoting.
@@ -45,7 +63,7 @@ impl Line {
 
 /// A component as it stands in the text.
 #[derive(Debug, Clone)]
-pub(super) struct Block {
+pub(super) struct Block<'a> {
     /// `VEVENT` …, upper case.
     pub(super) kind: String,
     /// The line of its BEGIN.
@@ -53,18 +71,18 @@ pub(super) struct Block {
     /// The index of the component around it.
     pub(super) parent: Option<usize>,
     /// Its own content lines.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<Line<'a>>,
 }
 
 /// The components of a text, in the order of their BEGIN.
-pub(super) fn blocks(text: &str, limits: &Limits) -> Result<Vec<Block>, IcalError> {
+pub(super) fn blocks<'a>(text: &'a str, limits: &Limits) -> Result<Vec<Block<'a>>, IcalError> {
     let mut reader = Reader::default();
     let mut last = 1;
     for line in unfold(text) {
         last = line.number;
-        match line.name.as_str() {
+        match line.name.as_ref() {
             "BEGIN" => reader.begin(&line, limits)?,
-            "END" => reader.end(&line.plain_value().to_ascii_uppercase()),
+            "END" => reader.end(line.plain_value()),
             _ => reader.add(line),
         }
     }
@@ -86,16 +104,16 @@ pub(super) fn blocks(text: &str, limits: &Limits) -> Result<Vec<Block>, IcalErro
 }
 
 /// Joins folded lines. A quoted-printable value of vCalendar 1.0 goes on after a line that ends in `=`.
-fn unfold(text: &str) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+fn unfold(text: &str) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
     for (index, raw) in text.split('\n').enumerate() {
         let raw = raw.strip_suffix('\r').unwrap_or(raw);
         let last = lines.last_mut();
         match (raw.strip_prefix([' ', '\t']), last) {
-            (Some(rest), Some(last)) => last.text.push_str(rest),
+            (Some(rest), Some(last)) => last.text.to_mut().push_str(rest),
             (None, Some(last)) if is_soft_break(&last.text) => {
-                last.text.pop();
-                last.text.push_str(raw);
+                last.text.to_mut().pop();
+                last.text.to_mut().push_str(raw);
             }
             _ if raw.trim().is_empty() => {}
             _ => lines.push(Line::new(index + 1, raw)),
@@ -113,14 +131,14 @@ fn is_soft_break(text: &str) -> bool {
 }
 
 #[derive(Default)]
-struct Reader {
-    blocks: Vec<Block>,
+struct Reader<'a> {
+    blocks: Vec<Block<'a>>,
     open: Vec<usize>,
     counted: usize,
 }
 
-impl Reader {
-    fn begin(&mut self, line: &Line, limits: &Limits) -> Result<(), IcalError> {
+impl<'a> Reader<'a> {
+    fn begin(&mut self, line: &Line<'_>, limits: &Limits) -> Result<(), IcalError> {
         let kind = line.plain_value().to_ascii_uppercase();
         let too_much = |reason: String| IcalError {
             line: line.number,
@@ -176,12 +194,13 @@ impl Reader {
 
     /// An END that matches nothing open is passed over.
     fn end(&mut self, kind: &str) {
-        if let Some(found) = self.open.iter().rposition(|open| self.blocks[*open].kind == kind) {
+        let is_meant = |open: &usize| self.blocks[*open].kind.eq_ignore_ascii_case(kind);
+        if let Some(found) = self.open.iter().rposition(is_meant) {
             self.open.truncate(found);
         }
     }
 
-    fn add(&mut self, line: Line) {
+    fn add(&mut self, line: Line<'a>) {
         if let Some(open) = self.open.last() {
             self.blocks[*open].lines.push(line);
         }
@@ -205,7 +224,7 @@ mod tests {
         let lines = unfold("A:1\r\n 2\r\n\t3\r\n\r\nB:4\r\n");
         let seen: Vec<(usize, &str)> = lines
             .iter()
-            .map(|line| (line.number, line.text.as_str()))
+            .map(|line| (line.number, line.text.as_ref()))
             .collect();
         assert_eq!(seen, [(1, "A:123"), (5, "B:4")]);
     }

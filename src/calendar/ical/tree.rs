@@ -20,7 +20,7 @@ pub(super) struct Node {
     /// The line of its BEGIN in the text it was read from.
     pub(super) line: usize,
     /// Its own content lines.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<Line<'static>>,
     /// The components in it, in order.
     pub(super) children: Vec<Node>,
 }
@@ -51,11 +51,11 @@ impl Node {
         Ok(first)
     }
 
-    fn leaf(block: structure::Block) -> Self {
+    fn leaf(block: structure::Block<'_>) -> Self {
         Self {
             kind: block.kind,
             line: block.line,
-            lines: block.lines,
+            lines: block.lines.into_iter().map(Line::into_owned).collect(),
             children: Vec::new(),
         }
     }
@@ -79,17 +79,17 @@ impl Node {
     }
 
     /// The first line of this property.
-    pub(super) fn find(&self, name: &str) -> Option<&Line> {
+    pub(super) fn find(&self, name: &str) -> Option<&Line<'static>> {
         self.lines.iter().find(|line| line.name == name)
     }
 
     /// Leaves out all lines of these properties.
     pub(super) fn remove(&mut self, names: &[&str]) {
-        self.lines.retain(|line| !names.contains(&line.name.as_str()));
+        self.lines.retain(|line| !names.contains(&line.name.as_ref()));
     }
 
     /// Makes `line` the only one of its property, in the place of the first.
-    pub(super) fn set(&mut self, line: Line) {
+    pub(super) fn set(&mut self, line: Line<'static>) {
         let first = self.lines.iter().position(|known| known.name == line.name);
         let name = line.name.clone();
         let at = first.unwrap_or(self.lines.len());
@@ -120,12 +120,12 @@ impl Node {
 }
 
 /// A content line of this text.
-pub(super) fn line(text: &str) -> Line {
-    Line::new(0, text).named()
+pub(super) fn line(text: &str) -> Line<'static> {
+    Line::new(0, text).named().into_owned()
 }
 
 /// The line with these parameters in place of others of their names.
-pub(super) fn with_parameters(line: &Line, parameters: &[(&str, &str)]) -> Line {
+pub(super) fn with_parameters(line: &Line<'_>, parameters: &[(&str, &str)]) -> Line<'static> {
     let end = property::value_at(&line.text).unwrap_or(line.text.len());
     let (head, value) = line.text.split_at(end);
     let is_replaced = |part: &str| {
@@ -142,7 +142,7 @@ pub(super) fn with_parameters(line: &Line, parameters: &[(&str, &str)]) -> Line 
 }
 
 /// The line without the parameters of this name.
-pub(super) fn without_parameter(line: &Line, name: &str) -> Line {
+pub(super) fn without_parameter(line: &Line<'_>, name: &str) -> Line<'static> {
     let end = property::value_at(&line.text).unwrap_or(line.text.len());
     let (head, value) = line.text.split_at(end);
     let is_kept = |part: &&str| {
@@ -154,7 +154,7 @@ pub(super) fn without_parameter(line: &Line, name: &str) -> Line {
 }
 
 /// The value of a parameter, its quotes taken off.
-pub(super) fn parameter<'a>(line: &'a Line, name: &str) -> Option<&'a str> {
+pub(super) fn parameter<'a>(line: &'a Line<'_>, name: &str) -> Option<&'a str> {
     let end = property::value_at(&line.text)?;
     let part = parts(&line.text[..end]).into_iter().skip(1).find_map(|part| {
         let (known, value) = part.split_once('=')?;

@@ -34,8 +34,12 @@ const MOST_ATTENDEES: usize = 100;
 const NEVER: &str = "19760401T005545Z";
 
 /// Reads the alarms of the component at `index` into it.
-pub(super) fn read_all(blocks: &[Block], index: usize, component: &mut Component, reading: &mut Reading) {
-    let event = component::uid(&blocks[index]).unwrap_or_default();
+pub(super) fn read_all(
+    blocks: &[Block<'_>],
+    index: usize,
+    component: &mut Component,
+    reading: &mut Reading<'_>,
+) {
     let mut acknowledged: Vec<(String, DateTime<Utc>)> = Vec::new();
     let mut lines: Vec<usize> = Vec::new();
     let own = within(blocks, index).filter(|block| block.kind == "VALARM" && block.parent == Some(index));
@@ -71,7 +75,7 @@ pub(super) fn read_all(blocks: &[Block], index: usize, component: &mut Component
                     lines.push(block.line);
                 }
             }
-            Err(reason) => leave_out(component, &event, (source, reason), reading),
+            Err(reason) => leave_out(component, &blocks[index], (source, reason), reading),
         }
     }
     for alarm in &mut component.alarms {
@@ -84,7 +88,7 @@ pub(super) fn read_all(blocks: &[Block], index: usize, component: &mut Component
 }
 
 /// The components inside the one at `index`, which follow it: all of a large text is never looked through for one event.
-fn within(blocks: &[Block], index: usize) -> impl Iterator<Item = &Block> {
+fn within<'a>(blocks: &'a [Block<'a>], index: usize) -> impl Iterator<Item = &'a Block<'a>> {
     blocks[index + 1..]
         .iter()
         .take_while(move |block| block.parent.is_some_and(|parent| parent >= index))
@@ -99,10 +103,11 @@ fn is_same(one: &Alarm, other: &Alarm) -> bool {
 
 fn leave_out(
     component: &mut Component,
-    event: &str,
+    event: &Block<'_>,
     (source, reason): (Source<'_>, String),
-    reading: &mut Reading,
+    reading: &mut Reading<'_>,
 ) {
+    let event = component::uid(event).unwrap_or_default();
     let line = source.block.line;
     let alarm = source
         .uid
@@ -123,14 +128,14 @@ fn leave_out(
 
 /// The properties of a VALARM.
 struct Source<'a> {
-    block: &'a Block,
-    properties: Vec<Property>,
+    block: &'a Block<'a>,
+    properties: Vec<Property<'a>>,
     uid: Option<String>,
     action: String,
 }
 
 impl<'a> Source<'a> {
-    fn read(block: &'a Block) -> Self {
+    fn read(block: &'a Block<'a>) -> Self {
         const NAMES: [&str; 13] = [
             "UID",
             "ACTION",
@@ -149,8 +154,8 @@ impl<'a> Source<'a> {
         let lines = block
             .lines
             .iter()
-            .filter(|line| NAMES.contains(&line.name.as_str()));
-        let properties: Vec<Property> = lines.filter_map(Property::read).collect();
+            .filter(|line| NAMES.contains(&line.name.as_ref()));
+        let properties: Vec<Property<'_>> = lines.filter_map(|line| Property::read(line)).collect();
         let value = |name: &str| properties.iter().find(|property| property.name == name);
         Self {
             block,
@@ -163,7 +168,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn find(&self, name: &str) -> Option<&Property> {
+    fn find(&self, name: &str) -> Option<&Property<'a>> {
         self.properties.iter().find(|property| property.name == name)
     }
 
@@ -175,12 +180,12 @@ impl<'a> Source<'a> {
 }
 
 /// The alarm; and why it goes off only once, though it has a REPEAT.
-fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<(Alarm, Option<String>), String> {
+fn alarm(source: &mut Source<'_>, reading: &mut Reading<'_>) -> Result<(Alarm, Option<String>), String> {
     if source.action.is_empty() {
         reading.warn("VALARM", source.block.line, "no ACTION: read as DISPLAY");
         "DISPLAY".clone_into(&mut source.action);
     }
-    let triggers: Vec<&Property> = source
+    let triggers: Vec<&Property<'_>> = source
         .properties
         .iter()
         .filter(|property| property.name == "TRIGGER")
@@ -213,7 +218,7 @@ fn alarm(source: &mut Source<'_>, reading: &mut Reading) -> Result<(Alarm, Optio
 }
 
 /// Whom it names. What no relay would take is left out alone, and so are rooms.
-fn attendees(source: &Source<'_>, reading: &mut Reading) -> Vec<String> {
+fn attendees(source: &Source<'_>, reading: &mut Reading<'_>) -> Vec<String> {
     let mut addresses = Vec::new();
     let named = source
         .properties
@@ -244,10 +249,9 @@ fn attendees(source: &Source<'_>, reading: &mut Reading) -> Vec<String> {
     addresses
 }
 
-fn read_trigger(property: &Property, reading: &mut Reading) -> Result<AlarmTrigger, String> {
+fn read_trigger(property: &Property<'_>, reading: &mut Reading<'_>) -> Result<AlarmTrigger, String> {
     if property.raw.starts_with(|first: char| first.is_ascii_digit())
-        && let Some(time) = property.as_time()
-        && let Some(Ok(first)) = component::times(&time, reading).into_iter().next()
+        && let Some(Ok(first)) = component::times(&property.as_time(), reading).into_iter().next()
     {
         let lenient = if property.raw.contains(',') {
             Some("has several times: the first is meant")
@@ -261,7 +265,7 @@ fn read_trigger(property: &Property, reading: &mut Reading) -> Result<AlarmTrigg
         }
         return Ok(AlarmTrigger::Absolute(first.start));
     }
-    let (span, is_lenient) = Span::parse(&property.raw).map_err(|reason| format!("TRIGGER: {reason}"))?;
+    let (span, is_lenient) = Span::parse(property.raw).map_err(|reason| format!("TRIGGER: {reason}"))?;
     if is_lenient {
         let text = format!(
             "TRIGGER `{}` is not well-formed, but leaves no doubt",
@@ -299,7 +303,7 @@ fn repeats(source: &Source<'_>) -> Result<Repeats, String> {
     let Some(pause) = source.find("DURATION") else {
         return only_once("there is no DURATION with it");
     };
-    match Span::parse(&pause.raw) {
+    match Span::parse(pause.raw) {
         Ok((every, _)) if every.days < 0 || every.seconds < 0 || every == Span::default() => {
             only_once("its DURATION is not positive")
         }
@@ -311,7 +315,7 @@ fn repeats(source: &Source<'_>) -> Result<Repeats, String> {
     }
 }
 
-fn refusal(source: &Source<'_>, trigger: &Property) -> Option<String> {
+fn refusal(source: &Source<'_>, trigger: &Property<'_>) -> Option<String> {
     let by_place = source
         .find("PROXIMITY")
         .or_else(|| source.find("X-APPLE-PROXIMITY"));
@@ -338,12 +342,9 @@ fn identity(source: &Source<'_>, trigger: &AlarmTrigger, repeat: u16, every: Spa
     add(&trigger_text(trigger));
     add(&format!("{repeat} {} {}", every.days, every.seconds));
     for property in &source.properties {
-        if matches!(
-            property.name.as_str(),
-            "SUMMARY" | "DESCRIPTION" | "ATTENDEE" | "ATTACH"
-        ) {
-            add(&property.name);
-            add(&property.raw);
+        if matches!(property.name, "SUMMARY" | "DESCRIPTION" | "ATTENDEE" | "ATTACH") {
+            add(property.name);
+            add(property.raw);
         }
     }
     short(&hash.finalize())

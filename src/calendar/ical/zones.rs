@@ -13,11 +13,11 @@ use crate::calendar::zone::Zone;
 /// More observances than any zone has had.
 const MOST_OBSERVANCES: usize = 500;
 
-/// A VTIMEZONE of the file.
+/// A VTIMEZONE of the file. Its observances are read only where its name says too little.
 #[derive(Debug, Default)]
-struct Definition {
-    location: Option<String>,
-    observances: Vec<Observance>,
+struct Definition<'a> {
+    location: Option<&'a str>,
+    observances: Vec<&'a Block<'a>>,
 }
 
 /// What a TZID was taken for that is no IANA name.
@@ -33,48 +33,38 @@ pub struct ReadZone {
 
 /// The zones a file may name: those that everybody knows and those that it defines.
 #[derive(Debug, Default)]
-pub(super) struct Zones {
-    definitions: HashMap<String, Definition>,
+pub(super) struct Zones<'a> {
+    definitions: HashMap<&'a str, Definition<'a>>,
     resolved: HashMap<String, Option<Zone>>,
     /// Shared by all VTIMEZONEs of a text, so that many of them cost no more than one.
     budget: Budget,
 }
 
-impl Zones {
-    /// Reads the VTIMEZONEs of a file.
-    pub(super) fn read(blocks: &[Block]) -> Self {
-        let mut names: HashMap<usize, String> = HashMap::new();
-        let mut definitions: HashMap<String, Definition> = HashMap::new();
-        for (index, block) in blocks.iter().enumerate() {
+impl<'a> Zones<'a> {
+    /// Finds the VTIMEZONEs of a file.
+    pub(super) fn read(blocks: &'a [Block<'a>]) -> Self {
+        let mut zones = Self::default();
+        for block in blocks {
             match block.kind.as_str() {
                 "VTIMEZONE" => {
-                    let value = |name: &str| block.lines.iter().find(|line| line.name == name);
-                    let Some(tzid) = value("TZID").map(|line| line.plain_value().to_owned()) else {
-                        continue;
-                    };
-                    let location = value("X-LIC-LOCATION").map(|line| line.plain_value().to_owned());
-                    names.insert(index, tzid.clone());
-                    definitions.entry(tzid).or_default().location = location;
+                    if let Some(tzid) = value(block, "TZID") {
+                        let definition = zones.definitions.entry(tzid).or_default();
+                        definition.location = value(block, "X-LIC-LOCATION");
+                    }
                 }
                 "STANDARD" | "DAYLIGHT" => {
-                    let definition = block
-                        .parent
-                        .and_then(|parent| names.get(&parent))
-                        .and_then(|name| definitions.get_mut(name));
-                    if let (Some(definition), Some(observance)) = (definition, observance(block))
-                        && definition.observances.len() < MOST_OBSERVANCES
-                    {
-                        definition.observances.push(observance);
+                    let around = block.parent.map(|parent| &blocks[parent]);
+                    let definition = around
+                        .filter(|around| around.kind == "VTIMEZONE")
+                        .and_then(|around| zones.definitions.get_mut(value(around, "TZID")?));
+                    if let Some(definition) = definition {
+                        definition.observances.push(block);
                     }
                 }
                 _ => {}
             }
         }
-        Self {
-            definitions,
-            resolved: HashMap::new(),
-            budget: Budget::default(),
-        }
+        zones
     }
 
     /// The zone of a TZID; none where nobody knows it.
@@ -121,21 +111,34 @@ impl Zones {
     /// Outlook writes rules that hold for one year only under names that say more: such a name wins over the rules.
     fn defined(&mut self, tzid: &str) -> Option<Zone> {
         let definition = self.definitions.get(tzid)?;
-        let place = definition.location.as_deref().and_then(Zone::iana);
+        let place = definition.location.and_then(Zone::iana);
         let is_windows_name = tzid.to_ascii_lowercase().ends_with("standard time");
+        let observances = || {
+            let read = definition
+                .observances
+                .iter()
+                .filter_map(|block| observance(block));
+            read.take(MOST_OBSERVANCES).collect::<Vec<_>>()
+        };
         place
             .or_else(|| is_windows_name.then(|| Zone::lenient(tzid)).flatten())
-            .or_else(|| Zone::custom(tzid, &definition.observances, &mut self.budget))
+            .or_else(|| Zone::custom(tzid, &observances(), &mut self.budget))
     }
 }
 
-fn observance(block: &Block) -> Option<Observance> {
+/// The value of the first property of this name.
+fn value<'a>(block: &'a Block<'_>, name: &str) -> Option<&'a str> {
+    let line = block.lines.iter().find(|line| line.name == name)?;
+    Some(line.plain_value())
+}
+
+fn observance(block: &Block<'_>) -> Option<Observance> {
     let mut start = None;
     let mut offsets = (None, None);
     let mut rules = Vec::new();
     let mut rdates = Vec::new();
     for line in &block.lines {
-        match line.name.as_str() {
+        match line.name.as_ref() {
             "DTSTART" => start = locals(&Property::read(line)?).into_iter().next(),
             "TZOFFSETFROM" => offsets.0 = offset(line.plain_value()),
             "TZOFFSETTO" => offsets.1 = offset(line.plain_value()),
@@ -153,7 +156,7 @@ fn observance(block: &Block) -> Option<Observance> {
     })
 }
 
-fn locals(property: &Property) -> Vec<NaiveDateTime> {
+fn locals(property: &Property<'_>) -> Vec<NaiveDateTime> {
     let times = property.times(None);
     times.into_iter().flatten().map(|time| time.start.local).collect()
 }

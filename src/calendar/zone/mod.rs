@@ -16,6 +16,7 @@ mod table;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::LazyLock;
 
 use chrono::DateTime;
 use chrono::FixedOffset;
@@ -36,11 +37,21 @@ pub use crate::calendar::zone::table::Observance;
 /// The largest offset from UTC, in seconds: one second less than a day.
 const MAX_OFFSET: i32 = 86_399;
 
+/// Universal time, which most texts name many times.
+static UTC: LazyLock<Zone> = LazyLock::new(|| Zone::fixed(0));
+
 /// A time zone. Cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Eq)]
 pub struct Zone {
     name: Arc<str>,
     rules: Rules,
+}
+
+impl PartialEq for Zone {
+    /// Clones share their name. Rules are compared last, since that compares all changes of the clock.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.name, &other.name) || self.name == other.name && self.rules == other.rules
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +64,7 @@ enum Rules {
 impl Zone {
     /// Universal time.
     pub fn utc() -> Self {
-        Self::fixed(0)
+        UTC.clone()
     }
 
     /// The zone of an IANA name, in any case.

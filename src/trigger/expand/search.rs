@@ -70,7 +70,9 @@ impl<'a> Search<'a> {
             match (&voice.alarm.trigger, voice.role) {
                 (AlarmTrigger::Absolute(_), _) => self.absolute(voice),
                 (AlarmTrigger::Relative { .. }, Role::Single(occurrence)) => {
-                    if let Some(instance) = self.series.single(occurrence, voice.component) {
+                    if self.may_be_first(voice, occurrence)
+                        && let Some(instance) = self.series.single(occurrence, voice.component)
+                    {
                         self.offer(&instance, voice.alarm);
                     }
                 }
@@ -80,6 +82,19 @@ impl<'a> Search<'a> {
             }
         }
         Ok(self.best)
+    }
+
+    /// False where the start of a single override shows that it does not fire first: its end costs more to find.
+    fn may_be_first(&self, voice: &Voice<'a>, occurrence: DateTime<Utc>) -> bool {
+        let (AlarmTrigger::Relative { span, related }, Some(base)) =
+            (&voice.alarm.trigger, voice.component.base())
+        else {
+            return true;
+        };
+        let first = || base.anchor(self.series.zone).plus(*span);
+        *related == Related::End
+            || first_after(&first(), voice.alarm, occurrence, &self.after)
+                .is_some_and(|place| self.is_first(&place))
     }
 
     fn absolute(&mut self, voice: &Voice<'a>) {
@@ -166,9 +181,13 @@ impl<'a> Search<'a> {
     }
 
     fn take(&mut self, hit: Hit) {
-        if hit.place.trigger_at < LAST && self.best.as_ref().is_none_or(|best| hit.place < best.place) {
+        if self.is_first(&hit.place) {
             self.best = Some(hit);
         }
+    }
+
+    fn is_first(&self, place: &Place) -> bool {
+        place.trigger_at < LAST && self.best.as_ref().is_none_or(|best| *place < best.place)
     }
 }
 

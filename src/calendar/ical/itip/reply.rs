@@ -55,7 +55,7 @@ struct Answer {
 }
 
 fn answers(node: &Node) -> Vec<Answer> {
-    let attendees = node.lines.iter().filter_map(attendee);
+    let attendees = node.lines.iter().filter_map(|line| attendee(line));
     attendees
         .filter_map(|attendee| {
             let status = attendee.status.clone()?;
@@ -64,7 +64,7 @@ fn answers(node: &Node) -> Vec<Answer> {
         .collect()
 }
 
-fn attendee(line: &Line) -> Option<Attendee> {
+fn attendee(line: &Line<'_>) -> Option<Attendee> {
     if line.name != "ATTENDEE" {
         return None;
     }
@@ -110,7 +110,7 @@ fn answer_in(part: &mut Part, reply: &Part, answer: &Answer) -> Option<Verdict> 
     Some(Verdict::News)
 }
 
-fn with_answer(line: &Line, status: &str, stamp: Option<DateTime<Utc>>) -> Line {
+fn with_answer(line: &Line<'_>, status: &str, stamp: Option<DateTime<Utc>>) -> Line<'static> {
     let stamp = stamp.map(|stamp| stamp.format("%Y%m%dT%H%M%SZ").to_string());
     let mut parameters = vec![("PARTSTAT", status)];
     parameters.extend(stamp.as_deref().map(|stamp| (ANSWERED, stamp)));
@@ -199,11 +199,11 @@ fn moved(slot: &Anchor, from: &Moment, point: &Anchor) -> Anchor {
 }
 
 /// The line with another time, written as its own was.
-fn rewritten(line: &Line, time: &Moment, instant: DateTime<Utc>) -> Line {
+fn rewritten(line: &Line<'_>, time: &Moment, instant: DateTime<Utc>) -> Line<'static> {
     let head = line
         .text
         .rsplit_once(':')
-        .map_or(line.text.as_str(), |(head, _)| head);
+        .map_or(line.text.as_ref(), |(head, _)| head);
     let has_zone = tree::parameter(line, "TZID").is_some();
     let local = time.zone.as_ref().unwrap_or(&Zone::utc()).to_local(instant);
     let value = match &time.zone {
