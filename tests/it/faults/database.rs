@@ -1,9 +1,11 @@
-//! A database that goes away.
+//! A database that goes away, alone or together with all nodes.
 
 use std::time::Duration;
 
 use carillon::clock::Clock;
 use carillon::clock::SystemClock;
+use chrono::DateTime;
+use chrono::Utc;
 use rustix::process::Signal;
 
 use crate::faults::field::Field;
@@ -31,17 +33,49 @@ impl Field {
         for wire in &self.wires {
             wire.cut(Cut::Everybody);
         }
+        self.database_returns(at).await;
+        for wire in &self.wires {
+            wire.cut(Cut::Nobody);
+        }
+    }
+
+    /// Kills all nodes and the database at once, and starts them again after so long.
+    async fn kill_everything(&mut self, away: Duration) {
+        busy_moment().await;
+        for node in &self.nodes {
+            node.signal(Signal::KILL);
+        }
+        self.postgres.end(Signal::KILL);
+        let at = now();
+        for node in &mut self.nodes {
+            node.kill();
+        }
+        pause(away).await;
+        self.database_returns(at).await;
+        for node in &mut self.nodes {
+            node.launch_again();
+        }
+    }
+
+    /// Starts the database again while no node reaches it, and notes what was being sent when it ended.
+    async fn database_returns(&mut self, ended: DateTime<Utc>) {
         self.postgres.start_again().await;
         self.witness.return_to().await;
         let sending = self.witness.sending(None).await;
         self.faults.push(Fault {
-            at,
+            at: ended,
             node: None,
             sending,
         });
-        for wire in &self.wires {
-            wire.cut(Cut::Nobody);
+    }
+
+    /// Waits until all that fell due has been sent, and says how long that took.
+    async fn backlog_gone(&mut self) -> Duration {
+        let began = SystemClock.elapsed();
+        while self.witness.backlog().await > 0 && since(began) < BACKLOG_GONE {
+            pause(Duration::from_millis(100)).await;
         }
+        since(began)
     }
 }
 
@@ -60,11 +94,7 @@ async fn f4_the_database_restarts_and_crashes_and_is_away() {
         pause(seconds(5, 20)).await;
     }
     field.lose_database(Signal::QUIT, seconds(10, 30)).await;
-    let returned = SystemClock.elapsed();
-    while field.witness.backlog().await > 0 && since(returned) < BACKLOG_GONE {
-        pause(Duration::from_millis(100)).await;
-    }
-    let gone = since(returned);
+    let gone = field.backlog_gone().await;
     let verdict = field.judge(load).await;
     println!(
         "F4 | {restarts} restarts, {crashes} crashes, 1 outage, backlog gone after {gone:.1?} | {verdict}"
@@ -73,5 +103,26 @@ async fn f4_the_database_restarts_and_crashes_and_is_away() {
     assert!(gone < BACKLOG_GONE, "{gone:?}");
     for node in &mut field.nodes {
         assert!(node.runs(), "a node ended");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f26_all_nodes_and_the_database_are_killed_at_once() {
+    let mut field = Field::start(&[]).await;
+    let load = field.load(Size::of(14, 240));
+    load_is_on().await;
+    let kills = choose(1, 3);
+    let mut longest = Duration::ZERO;
+    for _ in 0..kills {
+        field.kill_everything(Duration::from_secs(3)).await;
+        longest = longest.max(field.backlog_gone().await);
+        pause(seconds(0, 45)).await;
+    }
+    let verdict = field.judge(load).await;
+    println!("F26 | {kills} times all killed, caught up within {longest:.1?} | {verdict}");
+    verdict.assert_exact();
+    assert!(longest < BACKLOG_GONE, "{longest:?}");
+    for node in &mut field.nodes {
+        node.ready().await;
     }
 }
