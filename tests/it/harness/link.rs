@@ -2,7 +2,8 @@
 //! tells neither side. What was under way arrives when it is mended, as it does after a partition.
 //!
 //! A wire to a node is shared by all who call that node; one of them can be cut off alone, which is told by the process
-//! that holds the other end.
+//! that holds the other end. A cut in one direction holds what one side says; as on a real network, no new connection is
+//! made meanwhile, since that takes both.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -26,6 +27,23 @@ pub enum Cut {
     Everybody,
     /// Whoever calls from the process of that number.
     Process(u32),
+    /// One direction: what callers say is held.
+    Callers,
+    /// One direction: what the node answers is held.
+    Node,
+    /// One direction: what the caller from the process of that number says is held.
+    Caller(u32),
+    /// One direction: what the node answers to the caller from the process of that number is held.
+    NodeTo(u32),
+}
+
+/// Which way bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From the caller to the node.
+    ToNode,
+    /// From the node to the caller.
+    ToCaller,
 }
 
 /// A wire to a loopback port.
@@ -87,20 +105,24 @@ struct Call {
 
 impl Call {
     async fn carry(self, caller: TcpStream, port: u16) -> std::io::Result<()> {
-        self.passable().await;
+        self.passable(&[Way::ToNode, Way::ToCaller]).await;
         let node = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         caller.set_nodelay(true)?;
         node.set_nodelay(true)?;
         let (from_caller, to_caller) = caller.into_split();
         let (from_node, to_node) = node.into_split();
-        tokio::try_join!(self.pump(from_caller, to_node), self.pump(from_node, to_caller)).map(drop)
+        tokio::try_join!(
+            self.pump(Way::ToNode, from_caller, to_node),
+            self.pump(Way::ToCaller, from_node, to_caller)
+        )
+        .map(drop)
     }
 
-    async fn pump(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> std::io::Result<()> {
+    async fn pump(&self, way: Way, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> std::io::Result<()> {
         let mut buffer = vec![0; 16 * 1024];
         loop {
             let length = from.read(&mut buffer).await?;
-            self.passable().await;
+            self.passable(&[way]).await;
             if length == 0 {
                 return to.shutdown().await;
             }
@@ -108,18 +130,29 @@ impl Call {
         }
     }
 
-    async fn passable(&self) {
+    /// Waits until bytes may go all of these ways.
+    async fn passable(&self, ways: &[Way]) {
         let mut cut = self.cut.clone();
         // An error says that the link is gone, and the test with it.
-        let _ = cut.wait_for(|cut| !self.is_stopped(*cut)).await;
+        let _ = cut
+            .wait_for(|cut| !ways.iter().any(|way| self.is_stopped(*cut, *way)))
+            .await;
     }
 
-    fn is_stopped(&self, cut: Cut) -> bool {
+    fn is_stopped(&self, cut: Cut, way: Way) -> bool {
         match cut {
             Cut::Nobody => false,
             Cut::Everybody => true,
-            Cut::Process(process) => self.socket.as_ref().is_some_and(|socket| holds(process, socket)),
+            Cut::Process(process) => self.is_from(process),
+            Cut::Callers => way == Way::ToNode,
+            Cut::Node => way == Way::ToCaller,
+            Cut::Caller(process) => way == Way::ToNode && self.is_from(process),
+            Cut::NodeTo(process) => way == Way::ToCaller && self.is_from(process),
         }
+    }
+
+    fn is_from(&self, process: u32) -> bool {
+        self.socket.as_ref().is_some_and(|socket| holds(process, socket))
     }
 }
 
