@@ -1,9 +1,9 @@
 //! Events that mean harm, or are far larger or older than any is.
 
-use crate::texts::alarm;
-use crate::texts::calendar;
-use crate::texts::days;
-use crate::texts::event;
+use super::texts::alarm;
+use super::texts::calendar;
+use super::texts::days;
+use super::texts::event;
 
 /// Rules that match never, hardly ever, or too often, each from 1601 on.
 const RULES: [&str; 26] = [

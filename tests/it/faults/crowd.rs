@@ -36,7 +36,7 @@ const LIMIT: usize = 20;
 const MEMORY: u64 = 512;
 
 /// The most memory that the process has used so far, in MiB.
-fn peak(node: &Node) -> u64 {
+pub fn peak(node: &Node) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", node.process())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
