@@ -179,166 +179,94 @@ fn rules() -> Vec<(String, String)> {
     all
 }
 
+/// A start of events that do not matter for it.
+const START: &str = "DTSTART:20300603T090000Z\n";
+
 /// Calendars of a strange shape.
 fn shapes() -> Vec<(String, String)> {
-    let start = "DTSTART:20300603T090000Z\n";
-    let numbered = |count: usize, line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
-    let shapes = [
+    let named = |(what, body): (&str, String)| (what.to_owned(), body);
+    let all = texts_without_lines().into_iter().chain(long_lines());
+    all.chain(many_parts()).chain(odd_values()).map(named).collect()
+}
+
+fn texts_without_lines() -> [(&'static str, String); 4] {
+    [
         ("nothing", String::new()),
         ("line ends", "\r\n".repeat(LONG / 2)),
         ("zeros", "\0".repeat(LONG)),
         ("no line end", "A".repeat(LONG)),
-        (
-            "one long summary",
-            event(&format!("{start}SUMMARY:{}", "x".repeat(LONG))),
-        ),
-        (
-            "folded at each character",
-            event(&format!("{start}SUMMARY:{}", "x\n ".repeat(LONG / 4))),
-        ),
-        (
-            "parameters",
-            event(&format!("{start}SUMMARY{}:x", ";X-A=b".repeat(LONG / 8))),
-        ),
-        (
-            "open quotation mark",
-            event(&format!("{start}SUMMARY;X-A=\"{}", "x;:,".repeat(LONG / 8))),
-        ),
-        (
-            "backslashes",
-            event(&format!("{start}SUMMARY:{}", "\\".repeat(LONG))),
-        ),
+    ]
+}
+
+fn long_lines() -> [(&'static str, String); 6] {
+    let line = |name: &str, part: &str, count: usize| event(&format!("{START}{name}{}", part.repeat(count)));
+    [
+        ("one long summary", line("SUMMARY:", "x", LONG)),
+        ("folded at each character", line("SUMMARY:", "x\n ", LONG / 4)),
+        ("parameters", line("SUMMARY", ";X-A=b", LONG / 8)),
+        ("open quotation mark", line("SUMMARY;X-A=\"", "x;:,", LONG / 8)),
+        ("backslashes", line("SUMMARY:", "\\", LONG)),
+        ("a long zone", line("RDATE;TZID=", "Z/", LONG / 4)),
+    ]
+}
+
+/// Calendars with very many, or very deep, components and properties.
+fn many_parts() -> Vec<(&'static str, String)> {
+    let numbered = |count: usize, part: fn(usize) -> String| (0..count).map(part).collect::<String>();
+    let alarms = (texts::alarm("-PT1M") + "\n").repeat(LONG / 100);
+    let zone = |it: usize| {
+        format!(
+            "BEGIN:VTIMEZONE\nTZID:Z{it}\nBEGIN:STANDARD\nDTSTART:16010101T000000\nTZOFFSETFROM:+0100\n\
+             TZOFFSETTO:+9959\nRRULE:FREQ=SECONDLY\nEND:STANDARD\nEND:VTIMEZONE\n"
+        )
+    };
+    let attendees = numbered(20_000, |it| format!("ATTENDEE:mailto:a{it}@example.org\n"));
+    let unknown = numbered(20_000, |it| format!("BEGIN:X-{it}\n"));
+    vec![
         ("deep", "BEGIN:VCALENDAR\r\n".repeat(LONG / 20)),
         (
             "deep events",
             texts::calendar(&"BEGIN:VEVENT\n".repeat(LONG / 20)),
         ),
-        (
-            "deep unknown",
-            texts::calendar(&numbered(20_000, &|it| format!("BEGIN:X-{it}\n"))),
-        ),
+        ("deep unknown", texts::calendar(&unknown)),
         ("ends", "END:VEVENT\r\n".repeat(LONG / 20)),
-        (
-            "alarms",
-            event(&format!(
-                "{start}{}",
-                format!("{}\n", texts::alarm("-PT1M")).repeat(LONG / 100)
-            )),
-        ),
-        ("events", texts::calendar(&texts::event(start).repeat(LONG / 110))),
+        ("alarms", event(&format!("{START}{alarms}"))),
+        ("events", texts::calendar(&texts::event(START).repeat(LONG / 110))),
         (
             "properties",
-            event(&format!("{start}{}", "X-A:b\n".repeat(LONG / 8))),
+            event(&format!("{START}{}", "X-A:b\n".repeat(LONG / 8))),
         ),
-        (
-            "attendees",
-            event(&format!(
-                "{start}{}",
-                numbered(20_000, &|it| format!("ATTENDEE:mailto:a{it}@example.org\n"))
-            )),
-        ),
-        (
-            "zones",
-            texts::calendar(&numbered(5_000, &|it| {
-                format!(
-                    "BEGIN:VTIMEZONE\nTZID:Z{it}\nBEGIN:STANDARD\nDTSTART:16010101T000000\nTZOFFSETFROM:+0100\nTZOFFSETTO:+9959\nRRULE:FREQ=SECONDLY\nEND:STANDARD\nEND:VTIMEZONE\n"
-                )
-            })),
-        ),
+        ("attendees", event(&format!("{START}{attendees}"))),
+        ("zones", texts::calendar(&numbered(5_000, zone))),
+    ]
+}
+
+fn odd_values() -> [(&'static str, String); 5] {
+    let alarm = |trigger: &str| texts::calendar(&texts::event(&format!("{START}{}", texts::alarm(trigger))));
+    let end = "99991231T235959Z";
+    [
         (
             "long duration",
-            event(&format!("{start}DURATION:P99999999999999999999W")),
+            event(&format!("{START}DURATION:P99999999999999999999W")),
         ),
-        (
-            "long alarm",
-            texts::calendar(&texts::event(&format!(
-                "{start}{}",
-                texts::alarm("-P99999999999W")
-            ))),
-        ),
-        (
-            "repeated alarm",
-            texts::calendar(&texts::event(&format!(
-                "{start}{}",
-                texts::alarm("-P1D\nREPEAT:4294967295\nDURATION:PT1S")
-            ))),
-        ),
+        ("long alarm", alarm("-P99999999999W")),
+        ("repeated alarm", alarm("-P1D\nREPEAT:4294967295\nDURATION:PT1S")),
         ("no such day", event("DTSTART:20300230T250061Z")),
         (
             "far years",
-            event("DTSTART:99991231T235959Z\nDTEND:99991231T235959Z\nRRULE:FREQ=SECONDLY"),
+            event(&format!("DTSTART:{end}\nDTEND:{end}\nRRULE:FREQ=SECONDLY")),
         ),
-        (
-            "an endless zone",
-            event(&format!("DTSTART;TZID={}:20300603T090000", "Z/".repeat(LONG / 4))),
-        ),
-    ];
-    shapes.map(|(what, body)| (what.to_owned(), body)).into()
+    ]
 }
 
 /// JSON of every kind that is hard to read, to all that read it.
 fn documents() -> Vec<Attack> {
-    let deep = |open: &str, close: &str| open.repeat(200_000) + &close.repeat(200_000);
-    let alarm = |field: &str, value: &str| {
-        format!(r#"{{"owner":"{ATTACKER}","delay":"1h","channel":"email","{field}":{value}}}"#)
-    };
-    let long = format!("\"{}\"", "x".repeat(500_000));
-    let texts: Vec<(&str, Vec<u8>)> = vec![
-        ("deep lists", deep("[", "]").into()),
-        ("deep objects", deep(r#"{"a":"#, "}").into()),
-        ("open lists", "[".repeat(400_000).into()),
-        ("large number", format!("[1e{}]", "9".repeat(100_000)).into()),
-        ("long number", "9".repeat(400_000).into()),
-        ("lone surrogate", alarm("label", r#""\ud800""#).into()),
-        ("no UTF-8", b"{\"owner\":\"\xff\xfe\xc0\x80\"}".to_vec()),
-        (
-            "the same name",
-            format!("{{{}\"a\":1}}", "\"owner\":\"x\",".repeat(30_000)).into(),
-        ),
-        ("long label", alarm("label", &long).into()),
-        (
-            "deep payload",
-            alarm("payload", &("[".repeat(100_000) + &"]".repeat(100_000))).into(),
-        ),
-        (
-            "deep but allowed",
-            alarm("payload", &("[".repeat(100) + &"]".repeat(100))).into(),
-        ),
-        (
-            "many retries",
-            alarm("max_retries", "99999999999999999999999").into(),
-        ),
-        ("long wait", alarm("backoff_ms", "-1e308").into()),
-        ("rule", alarm("cron", r#""* * * * * * * * * *""#).into()),
-        (
-            "phrase",
-            json!({ "text": "every ".repeat(80_000), "timezone": "Europe/Berlin" })
-                .to_string()
-                .into(),
-        ),
-        (
-            "digits",
-            json!({ "text": "9".repeat(400_000), "timezone": "Europe/Berlin" })
-                .to_string()
-                .into(),
-        ),
-        (
-            "phrase far away",
-            json!({ "text": "in 99999999999999999999 years", "timezone": "UTC" })
-                .to_string()
-                .into(),
-        ),
-    ];
     let places = ["/v1/alarms", "/v1/parse-time", "/mcp", "/v1/alarms/reset"];
     let mut all = Vec::new();
-    for (what, body) in texts {
+    for (what, body) in broken_json().into_iter().chain(odd_requests()) {
         for path in places {
-            all.push(Attack::post(
-                format!("{what} to {path}"),
-                path,
-                "application/json",
-                body.clone(),
-            ));
+            let what = format!("{what} to {path}");
+            all.push(Attack::post(what, path, "application/json", body.clone()));
         }
         all.push(Attack {
             what: format!("{what} as an owner"),
@@ -349,6 +277,45 @@ fn documents() -> Vec<Attack> {
         });
     }
     all
+}
+
+fn broken_json() -> Vec<(&'static str, Vec<u8>)> {
+    let deep = |open: &str, close: &str| open.repeat(80_000) + &close.repeat(80_000);
+    let names = "\"owner\":\"x\",".repeat(30_000);
+    vec![
+        ("deep lists", deep("[", "]").into()),
+        ("deep objects", deep("{\"a\":", "}").into()),
+        ("open lists", "[".repeat(400_000).into()),
+        ("large number", format!("[1e{}]", "9".repeat(100_000)).into()),
+        ("long number", "9".repeat(400_000).into()),
+        ("no UTF-8", b"{\"owner\":\"\xff\xfe\xc0\x80\"}".to_vec()),
+        ("the same name", format!("{{{names}\"a\":1}}").into()),
+    ]
+}
+
+/// Alarms and phrases that are JSON, with values that mean nothing.
+fn odd_requests() -> Vec<(&'static str, Vec<u8>)> {
+    let alarm = |field: &str, value: &str| {
+        format!(r#"{{"owner":"{ATTACKER}","delay":"1h","channel":"email","{field}":{value}}}"#).into_bytes()
+    };
+    let phrase = |text: &str| {
+        let phrase = json!({ "text": text, "timezone": "Europe/Berlin" });
+        phrase.to_string().into_bytes()
+    };
+    let lists = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    let long = format!("\"{}\"", "x".repeat(500_000));
+    vec![
+        ("lone surrogate", alarm("label", r#""\ud800""#)),
+        ("long label", alarm("label", &long)),
+        ("deep payload", alarm("payload", &lists(100_000))),
+        ("deep but allowed", alarm("payload", &lists(100))),
+        ("many retries", alarm("max_retries", "99999999999999999999999")),
+        ("long wait", alarm("backoff_ms", "-1e308")),
+        ("rule", alarm("cron", r#""* * * * * * * * * *""#)),
+        ("phrase", phrase(&"every ".repeat(80_000))),
+        ("digits", phrase(&"9".repeat(400_000))),
+        ("phrase far away", phrase("in 99999999999999999999 years")),
+    ]
 }
 
 /// Streams of changes.
