@@ -29,6 +29,7 @@ use crate::channel::Blame;
 use crate::channel::Report;
 use crate::store::Backlog;
 use crate::store::Rescued;
+use crate::store::Room;
 use crate::trigger::ChannelKind;
 use crate::trigger::outcome::Outcome;
 use crate::trigger::outcome::Reason;
@@ -106,6 +107,10 @@ metrics! {
     planner_last_run: Gauge = "planner_last_run_timestamp_seconds" [] &[];
     /// How long the planner's runs took.
     planner_run_duration: Histogram = "planner_run_duration_seconds" [] RUN;
+    /// Bytes free on the disk of a store that is a file; 0 where it is none.
+    store_free: IntGauge = "store_free_bytes" [] &[];
+    /// Changes are refused while fewer bytes are free (store.min_free); 0 where the store is no file.
+    store_min_free: IntGauge = "store_min_free_bytes" [] &[];
     /// Whether this node is ready, as /readyz says.
     ready: IntGauge = "ready" [] &[];
     /// Whether this node leads.
@@ -409,6 +414,13 @@ impl Metrics {
     /// Whether this node is ready.
     pub fn ready(&self, is_ready: bool) {
         self.ready.set(i64::from(is_ready));
+    }
+
+    /// Room on the disk of the store.
+    pub fn store_room(&self, room: Room) {
+        let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.store_free.set(gauge(room.free));
+        self.store_min_free.set(gauge(room.min_free));
     }
 
     /// This node's clock is ahead of the store's by `offset`.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -58,6 +59,9 @@ use crate::token::Callbacks;
 use crate::token::Tokens;
 use crate::trigger::ChannelKind;
 
+/// How long a drain goes on while the store takes no writes.
+const WITHOUT_STORE: Duration = Duration::from_secs(3);
+
 /// Reads the configuration again.
 pub type Loader = Arc<dyn Fn() -> Result<Settings, Complaints> + Send + Sync>;
 
@@ -105,6 +109,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let listener = listen(settings.http.listen)?;
     let started = start(&settings, Own::default(), &shutdown).await?;
 
+    let clock = started.clock;
     let (http, webhooks) = (settings.http.clone(), settings.webhook.targets());
     let receipts = settings.sms.readers();
     tell_where_to_look(&settings);
@@ -120,7 +125,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         receipts,
         store: Arc::clone(&started.store),
         changes: started.changes,
-        clock: started.clock,
+        clock: Arc::clone(&clock),
         metrics: started.metrics,
         ready: started.ready.clone(),
         reload,
@@ -133,11 +138,34 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
 
     shutdown.soft.cancelled().await;
     started.ready.drain();
+    stop_soon_without_store(&started.ready, &clock, &shutdown);
     leave(&started.seat, started.running, &shutdown).await;
     serving.await.context("the watch over the API died")?;
-    // On SQLite this writes the log back into the file, which is then whole by itself.
-    started.store.close().await;
+    close(started.store.as_ref(), &shutdown).await;
     verdict(&shutdown)
+}
+
+/// A store that takes no writes keeps nothing of what a drain would wait for.
+fn stop_soon_without_store(ready: &Readiness, clock: &Arc<dyn Clock>, shutdown: &Shutdown) {
+    if ready.store(clock.elapsed()).is_ok() {
+        return;
+    }
+    let (clock, shutdown) = (Arc::clone(clock), shutdown.clone());
+    tokio::spawn(async move {
+        clock.sleep(WITHOUT_STORE).await;
+        tracing::warn!(
+            "the store takes no writes: stopping at once; what was claimed is taken up after the next start"
+        );
+        shutdown.stop();
+    });
+}
+
+/// On SQLite this writes the log back into the file, which is then whole by itself.
+async fn close(store: &dyn Store, shutdown: &Shutdown) {
+    tokio::select! {
+        () = store.close() => {}
+        () = shutdown.hard.cancelled() => {}
+    }
 }
 
 /// Starts what plans and delivers.
@@ -195,8 +223,9 @@ impl Started {
     pub async fn stop(self, shutdown: &Shutdown) -> anyhow::Result<()> {
         shutdown.drain();
         self.ready.drain();
+        stop_soon_without_store(&self.ready, &self.clock, shutdown);
         leave(&self.seat, self.running, shutdown).await;
-        self.store.close().await;
+        close(self.store.as_ref(), shutdown).await;
         verdict(shutdown)
     }
 }
@@ -247,7 +276,11 @@ fn clocks(settings: &Settings, is_own: bool) -> (Arc<dyn Clock>, Option<Arc<Data
 async fn open(settings: &Settings, clock: &Arc<dyn Clock>, seat: &Seat) -> anyhow::Result<Arc<dyn Store>> {
     let Some(config) = settings.cluster.clone() else {
         let path = settings.store.sqlite_path();
-        let store = SqliteStore::open(&path, Arc::clone(clock), sqlite::Options::default()).await?;
+        let options = sqlite::Options {
+            min_free: settings.store.min_free,
+            ..sqlite::Options::default()
+        };
+        let store = SqliteStore::open(&path, Arc::clone(clock), options).await?;
         return Ok(Arc::new(store));
     };
     let store = PostgresStore::open(&settings.store.url, postgres::Options::default()).await?;

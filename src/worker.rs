@@ -68,6 +68,9 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// A loop counts as stuck when it is silent so much longer than it should be.
 const MARGIN: Duration = Duration::from_mins(1);
 
+/// A store in this process that takes no write for so long needs a restart.
+const WRITER_SILENCE: Duration = Duration::from_mins(1);
+
 /// Rows counted for the backlog at the most.
 const BACKLOG: u32 = 10_000;
 
@@ -354,10 +357,28 @@ impl Worker {
                 () = stop.cancelled() => return Ok(()),
                 () = self.clock.sleep(BEAT) => {}
             }
-            match self.beat_once().await {
+            let Some(beat) = self.unless_stopped(self.beat_once(), stop).await else {
+                return Ok(());
+            };
+            match beat {
                 Ok(true) => {}
                 Ok(false) => return Err("this node's session was taken over by another process".to_owned()),
-                Err(error) => tracing::warn!(%error, "the heartbeat failed; trying again"),
+                Err(error) => {
+                    self.ready.store_refused();
+                    tracing::warn!(%error, "the heartbeat failed; trying again");
+                }
+            }
+        }
+    }
+
+    /// Waits for a heartbeat, however long the store takes: that is no reason to restart this node.
+    async fn unless_stopped<T>(&self, beat: impl Future<Output = T>, stop: &CancellationToken) -> Option<T> {
+        let mut beat = std::pin::pin!(beat);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return None,
+                beat = &mut beat => return Some(beat),
+                () = self.clock.sleep(BEAT) => self.turns("heartbeat", BEAT),
             }
         }
     }
@@ -417,11 +438,40 @@ impl Worker {
         Ok(now)
     }
 
+    /// A database server that is down is no reason to restart this node; a store that is part of this process is one.
+    fn writer_turns(&self) {
+        if self.database_clock.is_none() {
+            self.ready.beat("writer", self.clock.elapsed(), WRITER_SILENCE);
+        }
+    }
+
+    /// Measures the room on the disk of the store. No restart makes room, so a full disk does not count as a stuck writer.
+    fn look_at_room(&self) {
+        let Some(room) = self.store.room() else {
+            return;
+        };
+        self.metrics.store_room(room);
+        self.ready.set(
+            "room",
+            if room.is_low() {
+                Err(room.to_string())
+            } else {
+                Ok(())
+            },
+        );
+        if room.is_low() {
+            self.writer_turns();
+        }
+    }
+
     /// One beat. False: the session was ended by somebody else.
     pub async fn beat_once(&self) -> Result<bool, StoreError> {
         self.metrics.store_repeated(self.store.repeats());
+        self.look_at_room();
         let now = self.read_clock().await?;
         let lives = self.store.beat(self.session, self.report()).await?;
+        self.ready.store_wrote(self.clock.elapsed());
+        self.writer_turns();
         self.metrics.leads(self.leadership.is_held());
         if self.seat.cluster().is_some() {
             let dead_after = self.rounds.borrow().rescue.dead_after;

@@ -100,6 +100,8 @@ const MOST_CONNECTIONS: u32 = 100_000;
 pub struct StoreConfig {
     /// `sqlite://PATH`, or `postgres://…`.
     pub url: String,
+    /// On SQLite, changes are refused while the disk has fewer bytes free.
+    pub min_free: u64,
 }
 
 impl StoreConfig {
@@ -193,6 +195,7 @@ impl Settings {
         let letterhead = mail::letterhead(reader);
         let store = StoreConfig {
             url: reader.text("store.url"),
+            min_free: reader.bytes("store.min_free"),
         };
         let worker = worker_config(reader);
         let delivery = delivery::Config {

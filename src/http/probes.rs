@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -15,12 +14,6 @@ use serde::Serialize;
 
 use super::Shared;
 use super::problem::Problem;
-
-const SEE_STORE: &str =
-    "see that the database of store.url runs and can be reached; what is due waits for it";
-
-/// How long the store may take to answer before this node is not ready.
-const STORE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// `GET /livez`: the loops turn. Does not ask the store: a database that is down is no reason to be restarted.
 pub(super) async fn live(State(shared): State<Shared>) -> (StatusCode, String) {
@@ -44,7 +37,7 @@ pub(super) async fn ready(
     if is_verbose {
         shared.guard.admit_to_probes(&parts, &shared.probe_hosts).await?;
     }
-    let conditions = conditions(&shared).await;
+    let conditions = conditions(&shared);
     let mut text = String::new();
     for (name, holds) in &conditions {
         match holds {
@@ -63,27 +56,14 @@ pub(super) async fn ready(
 
 type Conditions = BTreeMap<&'static str, Result<(), String>>;
 
-async fn conditions(shared: &Shared) -> Conditions {
-    let mut conditions = shared.ready.conditions();
-    conditions.insert("store", store_answers(shared).await);
-    conditions
-}
-
-/// This is open to everybody, so the reason stays in the log.
-async fn store_answers(shared: &Shared) -> Result<(), String> {
-    tokio::select! {
-        now = shared.store.now() => now.map(drop).map_err(|error| {
-            tracing::warn!(%error, "not ready");
-            format!("does not answer: {SEE_STORE}")
-        }),
-        () = shared.clock.sleep(STORE_PATIENCE) => Err(format!("does not answer in time: {SEE_STORE}")),
-    }
+fn conditions(shared: &Shared) -> Conditions {
+    shared.ready.conditions(shared.clock.elapsed())
 }
 
 /// `GET /metrics`, in the text format of Prometheus.
 pub(super) async fn metrics(State(shared): State<Shared>, parts: Parts) -> Result<Response, Problem> {
     shared.guard.admit_to_probes(&parts, &shared.probe_hosts).await?;
-    let conditions = conditions(&shared).await;
+    let conditions = conditions(&shared);
     shared.metrics.ready(conditions.values().all(Result::is_ok));
     let content_type = [(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)];
     Ok((content_type, shared.metrics.render()).into_response())

@@ -130,6 +130,9 @@ impl From<StoreError> for Problem {
                 "unknown-owner",
                 error.to_string(),
             ),
+            StoreError::NoRoom(_) => {
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, "no-room", error.to_string())
+            }
             StoreError::Unavailable(_)
             | StoreError::Interrupted(_)
             | StoreError::Fenced

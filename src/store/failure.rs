@@ -3,6 +3,7 @@
 use sqlx::error::DatabaseError;
 use sqlx::postgres::PgDatabaseError;
 
+use crate::store::Room;
 use crate::trigger::OwnerId;
 
 /// A failure of the store.
@@ -14,6 +15,9 @@ pub enum StoreError {
     /// The database gave the transaction up in favour of others, or its connection was lost: it may be repeated.
     #[error("the transaction was interrupted: {0}")]
     Interrupted(String),
+    /// The disk is nearly full: only what was accepted before is still written.
+    #[error("{0}")]
+    NoRoom(Room),
     /// Another node leads by now: what this one wanted to do as the leader was not done.
     #[error("another node leads by now")]
     Fenced,

@@ -26,6 +26,7 @@ mod owner;
 mod page;
 pub mod postgres;
 mod reporting;
+mod room;
 pub mod row;
 mod schema;
 mod series;
@@ -83,6 +84,7 @@ pub use owner::Webhook;
 pub use owner::WebhookNews;
 pub use reporting::Noted;
 pub use reporting::Notice;
+pub use room::Room;
 pub use series::LiveSeries;
 pub use session::Fence;
 pub use session::Living;
@@ -337,6 +339,11 @@ pub trait Store: AccessTokens + AlarmFeed + LiveSeries + Send + Sync + std::fmt:
     /// How often since it was opened it was interrupted by the database or the network and did its work again.
     fn repeats(&self) -> u64 {
         0
+    }
+
+    /// Room on the disk, where the store is a file of this node.
+    fn room(&self) -> Option<Room> {
+        None
     }
 
     /// Waits for what is under way and lets go of the database. Nothing can be asked afterwards.

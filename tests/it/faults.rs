@@ -16,6 +16,7 @@ mod changes;
 mod clocks;
 mod crowd;
 mod database;
+mod disk;
 mod field;
 mod hostile;
 mod idle;

@@ -18,6 +18,7 @@ mod differential;
 mod digests;
 mod embedded;
 mod faults;
+mod full_disk;
 mod fuzz;
 mod harness;
 mod http;

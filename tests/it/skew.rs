@@ -129,7 +129,11 @@ async fn a_node_whose_clock_is_wrong_fires_at_the_right_instant_and_says_that_it
         (TimeDelta::hours(-1), " s behind the database's"),
     ] {
         let scene = Scene::off_by(ahead).await;
-        let reason = scene.ready.conditions().remove("clock").expect("it was compared");
+        let reason = scene
+            .ready
+            .conditions(Duration::ZERO)
+            .remove("clock")
+            .expect("it was compared");
         let reason = reason.expect_err("it is wrong");
         assert!(reason.contains(told) && reason.contains("NTP"), "{reason}");
         let metrics = scene.metrics.render();
@@ -173,7 +177,7 @@ async fn a_node_whose_clock_is_wrong_fires_at_the_right_instant_and_says_that_it
 #[tokio::test]
 async fn a_node_whose_clock_is_right_says_so() {
     let scene = Scene::off_by(TimeDelta::zero()).await;
-    assert_eq!(scene.ready.conditions()["clock"], Ok(()));
+    assert_eq!(scene.ready.conditions(Duration::ZERO)["clock"], Ok(()));
     let living = scene
         .store
         .living(Duration::from_mins(1))

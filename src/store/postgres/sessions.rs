@@ -83,6 +83,24 @@ pub async fn beat(
     Ok(done.rows_affected() == 1)
 }
 
+/// Fails where the server's disk is full. A beat replaces a row within its page, which needs no room; a result that exceeds
+/// `work_mem` needs a temporary file, beside the tables unless `temp_tablespaces` says otherwise.
+pub async fn prove_room(conn: &mut PgConnection) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- beat: little memory
+         SET LOCAL work_mem = '64kB'",
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query(
+        "-- beat: room
+         SELECT count(*) FROM generate_series(1, 8000)",
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// The sessions that deliver and have shown a sign of life at or after `since`.
 pub async fn living(conn: &mut PgConnection, since: DateTime<Utc>) -> Result<Vec<Living>, StoreError> {
     let rows = sqlx::query(

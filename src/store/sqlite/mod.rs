@@ -26,6 +26,7 @@ mod owners;
 mod reading;
 mod reports;
 mod rescue;
+mod room;
 mod series;
 mod sessions;
 mod settle;
@@ -79,6 +80,7 @@ use crate::store::Report;
 use crate::store::RescueRules;
 use crate::store::Rescued;
 use crate::store::Retention;
+use crate::store::Room;
 use crate::store::Settled;
 use crate::store::Settlement;
 use crate::store::Standalone;
@@ -88,6 +90,7 @@ use crate::store::WebhookNews;
 use crate::store::group::Unreadable;
 use crate::store::judged::Attempt;
 use crate::store::page::Page;
+use crate::store::sqlite::room::RoomCheck;
 use crate::trigger::AlarmId;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
@@ -105,6 +108,7 @@ pub struct SqliteStore {
     writer: SqlitePool,
     reader: SqlitePool,
     clock: Arc<dyn Clock>,
+    room: RoomCheck,
     /// Held as long as the store is open; none where another process may hold it meanwhile.
     _lock: Option<File>,
 }
@@ -162,6 +166,7 @@ impl Store for SqliteStore {
     }
 
     async fn put_owner(&self, owner: &Owner) -> Result<Replaced, StoreError> {
+        self.room.check()?;
         let mut tx = self.begin().await?;
         let replaced = owners::put(&mut tx, owner, self.clock.now()).await?;
         tx.commit().await?;
@@ -210,6 +215,7 @@ impl Store for SqliteStore {
         editor: &dyn Editor,
         near: Option<NearClaim>,
     ) -> Result<Vec<Result<Changed, StoreError>>, StoreError> {
+        self.room.check()?;
         let mut tx = self.begin().await?;
         let results = changes::change(&mut tx, changes, editor, near, self.clock.now()).await?;
         tx.commit().await?;
@@ -278,6 +284,7 @@ impl Store for SqliteStore {
         editor: &dyn AlarmEditor,
         near: Option<NearClaim>,
     ) -> Result<Vec<Result<Altered, StoreError>>, StoreError> {
+        self.room.check()?;
         let mut tx = self.begin().await?;
         let altered = alarms::alter(&mut tx, alarms, editor, near, self.clock.now()).await?;
         tx.commit().await?;
@@ -428,6 +435,10 @@ impl Store for SqliteStore {
         let first = upkeep::remember_first(&mut tx, name, value).await?;
         tx.commit().await?;
         Ok(first)
+    }
+
+    fn room(&self) -> Option<Room> {
+        self.room.read()
     }
 
     fn fenced(self: Arc<Self>, _fence: Option<Fence>) -> Arc<dyn Store> {

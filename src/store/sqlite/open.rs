@@ -20,6 +20,7 @@ use crate::store::StoreError;
 use crate::store::schema;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::lock;
+use crate::store::sqlite::room::RoomCheck;
 
 /// How the store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Options {
     pub busy_timeout: Duration,
     /// How many connections read at once.
     pub readers: u32,
+    /// Changes are refused while the disk has fewer bytes free.
+    pub min_free: u64,
 }
 
 impl Default for Options {
@@ -35,6 +38,7 @@ impl Default for Options {
         Self {
             busy_timeout: Duration::from_secs(10),
             readers: 4,
+            min_free: 0,
         }
     }
 }
@@ -77,6 +81,10 @@ impl SqliteStore {
         options: &Options,
         lock: Option<File>,
     ) -> Result<Self, StoreError> {
+        let room = RoomCheck {
+            file: connect.get_filename().to_owned(),
+            min_free: options.min_free,
+        };
         let pool = |connections: u32| {
             SqlitePoolOptions::new()
                 .max_connections(connections.max(1))
@@ -84,6 +92,7 @@ impl SqliteStore {
                 .test_before_acquire(false)
                 .idle_timeout(None)
                 .max_lifetime(None)
+                .after_release(|conn, _| Box::pin(is_in_autocommit(conn)))
         };
         Ok(Self {
             writer: pool(1).connect_with(connect.clone()).await?,
@@ -91,6 +100,7 @@ impl SqliteStore {
                 .connect_with(connect.read_only(true))
                 .await?,
             clock,
+            room,
             _lock: lock,
         })
     }
@@ -106,6 +116,14 @@ fn keep_private(path: &Path) {
         PathBuf::from(name)
     });
     private::narrow(files);
+}
+
+/// Whether a connection may be used again. SQLite rolls back by itself when the disk is full or fails; the `ROLLBACK` that
+/// follows is refused, and sqlx goes on counting a transaction, in which none can begin.
+async fn is_in_autocommit(conn: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    // The rollback of a transaction that was dropped waits in the same queue.
+    conn.ping().await?;
+    Ok(!conn.is_in_transaction())
 }
 
 /// The schema version that this version of Carillon knows.

@@ -26,6 +26,7 @@ use crate::harness::now;
 use crate::harness::postgres::Postgres;
 use crate::harness::sink::Mail;
 use crate::harness::sink::Sink;
+use crate::harness::tmpfs::Tmpfs;
 
 /// How long after the last was due, or the last fault ended, everything must have arrived and be settled.
 const GRACE: Duration = Duration::from_secs(90);
@@ -34,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(90);
 const NODES: usize = 3;
 
 /// One at a time, where tests share a process.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+pub static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// The field.
 pub struct Field {
@@ -60,14 +61,30 @@ pub struct Field {
 impl Field {
     /// Three nodes, with these settings beside the usual ones.
     pub async fn start(settings: &[(&str, &str)]) -> Self {
-        Self::start_as(settings, |home| home).await
+        Self::prepared(None, settings, |home| home).await
     }
 
     /// The same, where each home is made ready by `prepare`.
     pub async fn start_as(settings: &[(&str, &str)], prepare: impl Fn(Home) -> Home) -> Self {
+        Self::prepared(None, settings, prepare).await
+    }
+
+    /// As [`Field::start`], with the tables on that disk.
+    pub async fn start_on(disk: &Tmpfs, settings: &[(&str, &str)]) -> Self {
+        Self::prepared(Some(disk), settings, |home| home).await
+    }
+
+    async fn prepared(
+        disk: Option<&Tmpfs>,
+        settings: &[(&str, &str)],
+        prepare: impl Fn(Home) -> Home,
+    ) -> Self {
         let alone = ALONE.lock().await;
         let postgres = Postgres::start_listening().await;
-        let database = postgres.database().await;
+        let database = match disk {
+            Some(disk) => postgres.database_on(disk).await,
+            None => postgres.database().await,
+        };
         let port = postgres.port;
         let sink = Sink::start().await;
         let (mut peers, mut wires, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
@@ -119,14 +136,7 @@ impl Field {
             .await;
             self.numbers.push(number);
         }
-        for owner in 0..OWNERS {
-            let body = json!({ "email": format!("o{owner}@example.org"), "time_zone": "Europe/Berlin", "locale": "en" });
-            let path = format!("/v1/owners/o{owner}");
-            self.nodes[owner % NODES]
-                .put(&path, "application/json", body.to_string())
-                .await
-                .ok();
-        }
+        put_owners(&self.nodes).await;
     }
 
     /// Begins the load.
@@ -206,6 +216,19 @@ impl Field {
     /// What arrived so far.
     pub fn arrivals(&self) -> Vec<Arrival> {
         self.sink.with_log(|log| log.mails.iter().map(arrival).collect())
+    }
+}
+
+/// Introduces the owners of the load.
+pub async fn put_owners(nodes: &[Node]) {
+    for owner in 0..OWNERS {
+        let body =
+            json!({ "email": format!("o{owner}@example.org"), "time_zone": "Europe/Berlin", "locale": "en" });
+        let path = format!("/v1/owners/o{owner}");
+        nodes[owner % nodes.len()]
+            .put(&path, "application/json", body.to_string())
+            .await
+            .ok();
     }
 }
 

@@ -20,6 +20,7 @@ pub mod postgres;
 pub mod sink;
 pub mod smtp_sink;
 pub mod talker;
+pub mod tmpfs;
 
 use std::net::Ipv4Addr;
 use std::net::TcpListener;

@@ -31,6 +31,7 @@ pub struct Home {
     /// Where it listens on loopback.
     pub port: u16,
     settings: BTreeMap<String, String>,
+    wrapper: Vec<String>,
 }
 
 impl Home {
@@ -40,6 +41,7 @@ impl Home {
             folder: tempfile::tempdir().expect("a temporary folder can be made"),
             port: free_port(),
             settings: BTreeMap::new(),
+            wrapper: Vec::new(),
         };
         let listen = format!("127.0.0.1:{}", home.port);
         let database = format!("sqlite://{}", home.database().display());
@@ -52,6 +54,12 @@ impl Home {
     /// With a setting, spelt as in the environment but without its prefix: `WORKER__PERIOD`.
     pub fn with(mut self, key: &str, value: &str) -> Self {
         self.settings.insert(format!("CARILLON__{key}"), value.to_owned());
+        self
+    }
+
+    /// Served by way of this command, which becomes the node (`exec`).
+    pub fn under(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
@@ -164,11 +172,31 @@ impl Home {
 
     fn serving(&self) -> Command {
         let log = self.open_output();
-        let mut command = self.command(&["serve"]);
+        let mut command = self.wrapped(self.command(&["serve"]));
         command
             .stdout(log.try_clone().expect("a file handle can be cloned"))
             .stderr(log);
         command
+    }
+
+    fn wrapped(&self, command: Command) -> Command {
+        let Some((program, arguments)) = self.wrapper.split_first() else {
+            return command;
+        };
+        let mut wrapped = Command::new(program);
+        wrapped
+            .args(arguments)
+            .arg(command.get_program())
+            .args(command.get_args())
+            .current_dir(self.folder())
+            .stdin(Stdio::null());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => wrapped.env(name, value),
+                None => wrapped.env_remove(name),
+            };
+        }
+        wrapped
     }
 
     fn output_file(&self) -> PathBuf {

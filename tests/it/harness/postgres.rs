@@ -21,6 +21,7 @@ use tempfile::TempDir;
 use crate::harness::Guarded;
 use crate::harness::eventually;
 use crate::harness::free_port;
+use crate::harness::tmpfs::Tmpfs;
 
 /// A running server.
 #[derive(Debug)]
@@ -126,6 +127,39 @@ impl Postgres {
     async fn answers(&self) -> Option<()> {
         let conn = PgConnection::connect(&self.url("postgres")).await.ok()?;
         conn.close().await.ok()
+    }
+
+    /// A new, empty database whose tables are on that disk.
+    pub async fn database_on(&self, disk: &Tmpfs) -> String {
+        disk.give_to_postgres();
+        let space = format!("CREATE TABLESPACE small LOCATION '{}'", disk.path().display());
+        let database = "CREATE DATABASE t0 TABLESPACE small STRATEGY file_copy".to_owned();
+        let mut conn = PgConnection::connect(&self.url("postgres"))
+            .await
+            .expect("it runs");
+        for statement in [space, database] {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
+                .execute(&mut conn)
+                .await
+                .expect("a database is made");
+        }
+        self.url("t0")
+    }
+
+    /// Signals the server and all its processes.
+    pub fn signal_all(&self, signal: Signal) {
+        let server = self.server.child.id();
+        let children = format!("/proc/{server}/task/{server}/children");
+        let children = fs::read_to_string(children).expect("the server runs");
+        let children = children
+            .split_whitespace()
+            .map(|id| id.parse().expect("a number"));
+        let server = i32::try_from(server).expect("process ids are small");
+        // The server first, so that it starts no other meanwhile.
+        for id in std::iter::once(server).chain(children) {
+            // A process may have ended by itself.
+            let _ = rustix::process::kill_process(Pid::from_raw(id).expect("no process is 0"), signal);
+        }
     }
 
     /// The address of one of its databases.

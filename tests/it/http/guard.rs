@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
+use carillon::clock::Clock;
 use serde_json::json;
 
 use super::Edge;
@@ -200,6 +201,7 @@ async fn a_node_that_drains_or_is_stuck_says_so() {
         (503, "stuck: planner\n")
     );
     edge.ready.drain();
+    edge.ready.store_wrote(edge.hand.clock.elapsed());
     let ready = edge.get("/readyz").await;
     assert_eq!(
         (ready.status.as_u16(), ready.text.as_str()),

@@ -51,7 +51,7 @@ async fn a_node_whose_database_is_away_says_so_until_it_is_back() {
     ))
     .await;
 
-    let complaint = said_by_readyz(&node, "[-] store: does not answer").await;
+    let complaint = said_by_readyz(&node, "[-] store: has taken no write").await;
     assert!(complaint.contains("store.url"), "{complaint}");
     assert!(complaint.ends_with("not ready\n"), "{complaint}");
     assert_eq!(node.get("/livez").await.status, 200, "no reason to be restarted");
