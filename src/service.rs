@@ -59,7 +59,7 @@ use crate::token::Callbacks;
 use crate::token::Tokens;
 use crate::trigger::ChannelKind;
 
-/// How long a drain goes on while the store takes no writes.
+/// How long a drain goes on where the store takes no writes, and so keeps nothing of what a drain waits for.
 const WITHOUT_STORE: Duration = Duration::from_secs(3);
 
 /// Reads the configuration again.
@@ -138,26 +138,13 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
 
     shutdown.soft.cancelled().await;
     started.ready.drain();
-    stop_soon_without_store(&started.ready, &clock, &shutdown);
+    if started.ready.store(clock.elapsed()).is_err() {
+        shutdown.stop_in(clock, WITHOUT_STORE);
+    }
     leave(&started.seat, started.running, &shutdown).await;
     serving.await.context("the watch over the API died")?;
     close(started.store.as_ref(), &shutdown).await;
     verdict(&shutdown)
-}
-
-/// A store that takes no writes keeps nothing of what a drain would wait for.
-fn stop_soon_without_store(ready: &Readiness, clock: &Arc<dyn Clock>, shutdown: &Shutdown) {
-    if ready.store(clock.elapsed()).is_ok() {
-        return;
-    }
-    let (clock, shutdown) = (Arc::clone(clock), shutdown.clone());
-    tokio::spawn(async move {
-        clock.sleep(WITHOUT_STORE).await;
-        tracing::warn!(
-            "the store takes no writes: stopping at once; what was claimed is taken up after the next start"
-        );
-        shutdown.stop();
-    });
 }
 
 /// On SQLite this writes the log back into the file, which is then whole by itself.
@@ -223,7 +210,9 @@ impl Started {
     pub async fn stop(self, shutdown: &Shutdown) -> anyhow::Result<()> {
         shutdown.drain();
         self.ready.drain();
-        stop_soon_without_store(&self.ready, &self.clock, shutdown);
+        if self.ready.store(self.clock.elapsed()).is_err() {
+            shutdown.stop_in(self.clock, WITHOUT_STORE);
+        }
         leave(&self.seat, self.running, shutdown).await;
         close(self.store.as_ref(), shutdown).await;
         verdict(shutdown)

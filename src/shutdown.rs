@@ -6,11 +6,14 @@
 
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use tokio::signal::unix::Signal;
 use tokio::signal::unix::SignalKind;
 use tokio::signal::unix::signal;
 use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
 
 /// The two tokens, shared by everybody.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +57,18 @@ impl Shutdown {
     pub fn stop(&self) {
         self.soft.cancel();
         self.hard.cancel();
+    }
+
+    /// Stops after so long, if this process is still there.
+    pub fn stop_in(&self, clock: Arc<dyn Clock>, pause: Duration) {
+        let shutdown = self.clone();
+        tokio::spawn(async move {
+            clock.sleep(pause).await;
+            tracing::warn!(
+                "the store takes no writes: stopping at once; the next start takes up what was claimed"
+            );
+            shutdown.stop();
+        });
     }
 
     /// Drains since something broke; the first reason is kept.

@@ -4,6 +4,8 @@
 //!
 //! A nudge says "look", never what to look at, so that a lost one costs no more than the wait for the next period.
 
+mod heartbeat;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,9 +69,6 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// A loop counts as stuck when it is silent so much longer than it should be.
 const MARGIN: Duration = Duration::from_mins(1);
-
-/// A store in this process that takes no write for so long needs a restart.
-const WRITER_SILENCE: Duration = Duration::from_mins(1);
 
 /// Rows counted for the backlog at the most.
 const BACKLOG: u32 = 10_000;
@@ -371,18 +370,6 @@ impl Worker {
         }
     }
 
-    /// Waits for a heartbeat, however long the store takes: that is no reason to restart this node.
-    async fn unless_stopped<T>(&self, beat: impl Future<Output = T>, stop: &CancellationToken) -> Option<T> {
-        let mut beat = std::pin::pin!(beat);
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return None,
-                beat = &mut beat => return Some(beat),
-                () = self.clock.sleep(BEAT) => self.turns("heartbeat", BEAT),
-            }
-        }
-    }
-
     /// Sees once a second whether somebody leads, until `stop`.
     pub async fn watch(&self, cluster: &Cluster, stop: &CancellationToken) {
         let mut led = Led::default();
@@ -436,32 +423,6 @@ impl Worker {
             self.ready.set("clock", condition::clock(offset));
         }
         Ok(now)
-    }
-
-    /// A database server that is down is no reason to restart this node; a store that is part of this process is one.
-    fn writer_turns(&self) {
-        if self.database_clock.is_none() {
-            self.ready.beat("writer", self.clock.elapsed(), WRITER_SILENCE);
-        }
-    }
-
-    /// Measures the room on the disk of the store. No restart makes room, so a full disk does not count as a stuck writer.
-    fn look_at_room(&self) {
-        let Some(room) = self.store.room() else {
-            return;
-        };
-        self.metrics.store_room(room);
-        self.ready.set(
-            "room",
-            if room.is_low() {
-                Err(room.to_string())
-            } else {
-                Ok(())
-            },
-        );
-        if room.is_low() {
-            self.writer_turns();
-        }
     }
 
     /// One beat. False: the session was ended by somebody else.

@@ -10,6 +10,7 @@ mod mail;
 mod pauses;
 mod policies;
 mod reader;
+mod room;
 mod rules;
 mod sms;
 #[cfg(test)]
@@ -195,7 +196,7 @@ impl Settings {
         let letterhead = mail::letterhead(reader);
         let store = StoreConfig {
             url: reader.text("store.url"),
-            min_free: reader.bytes("store.min_free"),
+            min_free: room::min_free(reader),
         };
         let worker = worker_config(reader);
         let delivery = delivery::Config {

@@ -231,21 +231,6 @@ impl Reader {
         })
     }
 
-    /// A number of bytes with a unit.
-    pub(super) fn bytes(&mut self, key: &str) -> u64 {
-        let expected = "a number of bytes with a unit, such as \"0MiB\", \"64MiB\" or \"2GiB\"";
-        self.read(key, expected, |value| {
-            let text = text(value)?;
-            let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit())?);
-            let factor = match unit.trim() {
-                "MiB" => 1 << 20,
-                "GiB" => 1 << 30,
-                _ => return None,
-            };
-            number.parse::<u64>().ok()?.checked_mul(factor)
-        })
-    }
-
     pub(super) fn duration(&mut self, key: &str) -> Duration {
         let expected = "a duration with a unit, such as \"30s\", \"5m\" or \"2h\", up to 3650d";
         self.read(key, expected, |value| {

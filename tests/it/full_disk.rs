@@ -65,7 +65,7 @@ async fn not_ready(node: &Node, condition: &str) -> String {
 async fn goes_on(node: &mut Node, sink: &Sink) {
     let again = SystemClock.now();
     node.ready().await;
-    assert_eq!(change(node, "after").await, 201);
+    assert_eq!(change(node, "after").await, 200);
     let mails = sink.mails(1).await;
     assert!(mails[0].at - again < SOON, "sent {} after", mails[0].at - again);
     assert_eq!(node.history_of(1).await[0]["outcome"], "sent");

@@ -199,10 +199,7 @@ impl Store for PostgresStore {
     }
 
     async fn beat(&self, session: SessionId, says: Report) -> Result<bool, StoreError> {
-        let lives = in_transaction!(self, |tx, _| sessions::beat(tx, session, says, &self.time))?;
-        // Apart from the beat: a session lives on a full disk as well.
-        in_transaction!(self, |tx, _| sessions::prove_room(tx))?;
-        Ok(lives)
+        sessions::beat_and_prove_room(self, session, says).await
     }
 
     async fn living(&self, dead_after: Duration) -> Result<Vec<Living>, StoreError> {
