@@ -42,6 +42,7 @@ pub mod condition;
 pub mod config;
 pub mod delivery;
 pub mod embedded;
+pub mod epoch;
 pub mod feed;
 pub mod http;
 pub mod janitor;

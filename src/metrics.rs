@@ -140,6 +140,8 @@ metrics! {
     /// Requests that were not let in: without a token, with one that nobody made or that was revoked, with one that has expired,
     /// with one whose scope is too small, or from a page or a machine that is not served without one.
     access_refused: IntCounterVec = "access_refused_total" ["reason"] &[];
+    /// How often this node found that the database had gone back in time.
+    rewinds: IntCounter = "store_rewinds_total" [] &[];
     /// Transactions and reads that the database interrupted, or that lost their connection, and that were done again.
     store_repeats: IntCounter = "store_repeats_total" [] &[];
 }
@@ -368,6 +370,11 @@ impl Metrics {
     pub fn planner_ran(&self, now: DateTime<Utc>, duration: Duration) {
         self.planner_last_run.set(seconds_of(now - DateTime::UNIX_EPOCH));
         self.planner_run_duration.observe(duration.as_secs_f64());
+    }
+
+    /// The database went back in time.
+    pub fn rewound(&self) {
+        self.rewinds.inc();
     }
 
     /// This node leads, or no longer does.

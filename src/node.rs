@@ -28,6 +28,7 @@ use crate::delivery::lane::Shared;
 use crate::delivery::message::Renderer;
 use crate::delivery::recall::Recall;
 use crate::delivery::settler::Settler;
+use crate::epoch::EpochTracker;
 use crate::janitor;
 use crate::janitor::Janitor;
 use crate::metrics::ClaimResult;
@@ -77,6 +78,8 @@ pub struct Parts {
     pub delivers: bool,
     /// Its place among the others; alone by default.
     pub seat: Seat,
+    /// The epoch of the store, as this node knows it; by default nothing is remembered on disk.
+    pub epoch: Arc<EpochTracker>,
 }
 
 /// The configuration as the loops see it, each part anew for every round.
@@ -145,6 +148,7 @@ impl Node {
             ready,
             delivers,
             seat,
+            epoch,
         } = parts;
         let rescue = live.rounds.borrow().rescue.clone();
         let (session, taken_over) = store.begin_session(node, &rescue).await?;
@@ -163,6 +167,7 @@ impl Node {
             given_up: CancellationToken::new(),
             ready: ready.clone(),
             attempts: AtomicU32::new(0),
+            epoch: Arc::clone(&epoch),
         });
         let (finished, settling) = mpsc::channel(FINISHED);
         let lanes = channels
@@ -181,6 +186,8 @@ impl Node {
             ready,
             seat: seat.clone(),
             delivers,
+            node: node.to_owned(),
+            epoch,
         };
         // Before the first change comes it is known who may be given what it owes soon.
         worker.beat_once().await?;

@@ -34,6 +34,8 @@ use crate::config::what_needs_restart;
 use crate::delivery::Detail;
 use crate::delivery::message::RenderError;
 use crate::delivery::message::Renderer;
+use crate::epoch;
+use crate::epoch::EpochTracker;
 use crate::feed;
 use crate::feed::Feed;
 use crate::http;
@@ -87,6 +89,7 @@ pub struct Started {
     tokens: Tokens,
     ready: Readiness,
     seat: Seat,
+    epoch: Arc<EpochTracker>,
     live: Live,
     detail: Arc<dyn Fn() -> Detail + Send + Sync>,
     running: Running,
@@ -130,6 +133,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
         ready: started.ready.clone(),
         reload,
         seat: started.seat.clone(),
+        epoch: started.epoch,
         pages: started.renderer,
         detail: started.detail,
         webhooks,
@@ -164,9 +168,9 @@ pub async fn start(settings: &Settings, own: Own, shutdown: &Shutdown) -> anyhow
 
     let renderer = renderer(settings)?;
     let seat = Seat::default();
-    let store = match own.store {
-        Some(store) => store,
-        None => open(settings, &clock, &seat).await?,
+    let (store, epoch) = match own.store {
+        Some(store) => (store, Arc::default()),
+        None => (open(settings, &clock, &seat).await?, tracker(settings)),
     };
 
     let tokens = tokens(store.as_ref()).await?;
@@ -186,6 +190,7 @@ pub async fn start(settings: &Settings, own: Own, shutdown: &Shutdown) -> anyhow
         ready: ready.clone(),
         delivers: settings.worker.enabled,
         seat: seat.clone(),
+        epoch: Arc::clone(&epoch),
     };
     let node = Node::assemble(parts, &name(settings, &seat), &live).await?;
     watch_cluster(&seat, shutdown);
@@ -200,6 +205,7 @@ pub async fn start(settings: &Settings, own: Own, shutdown: &Shutdown) -> anyhow
         tokens,
         ready,
         seat,
+        epoch,
         live,
     })
 }
@@ -287,6 +293,15 @@ async fn open(settings: &Settings, clock: &Arc<dyn Clock>, seat: &Seat) -> anyho
     );
     seat.join(Arc::new(cluster));
     Ok(store)
+}
+
+/// The epoch of the store, and where this node keeps its mark: with what it has promised its peers, or beside the file.
+fn tracker(settings: &Settings) -> Arc<EpochTracker> {
+    let mark = match &settings.cluster {
+        Some(cluster) => cluster.data_dir.join("epoch.json"),
+        None => epoch::beside(&settings.store.sqlite_path()),
+    };
+    Arc::new(EpochTracker::new(mark, settings.store.hold_on_rewind))
 }
 
 /// The tokens that all nodes of this store know.

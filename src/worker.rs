@@ -27,6 +27,7 @@ use crate::condition;
 use crate::condition::Led;
 use crate::condition::MOST_OFFSET;
 use crate::condition::Sight;
+use crate::epoch::EpochTracker;
 use crate::janitor;
 use crate::janitor::Janitor;
 use crate::metrics::ClaimResult;
@@ -126,6 +127,10 @@ pub struct Worker {
     pub seat: Seat,
     /// Whether this node may be given claims.
     pub delivers: bool,
+    /// Its name, under which it began the session.
+    pub node: String,
+    /// The epoch of the store, as this node knows it.
+    pub epoch: Arc<EpochTracker>,
 }
 
 impl Worker {
@@ -362,6 +367,7 @@ impl Worker {
             match beat {
                 Ok(true) => {}
                 Ok(false) => return Err("this node's session was taken over by another process".to_owned()),
+                Err(StoreError::Damaged(reason)) => return Err(reason),
                 Err(error) => {
                     self.ready.store_refused();
                     tracing::warn!(%error, "the heartbeat failed; trying again");
@@ -404,6 +410,9 @@ impl Worker {
             delivers: self.delivers && !offset.is_some_and(|offset| offset.exceeds(MOST_OFFSET)),
             peer: self.seat.number(),
             pending: self.seat.armed.len() as u64,
+            seen: self.epoch.seen(),
+            hold: self.epoch.holds(),
+            fence: self.leadership.held().and_then(arbiter::fence),
         }
     }
 
@@ -425,12 +434,28 @@ impl Worker {
         Ok(now)
     }
 
+    /// The heartbeat itself, and what follows where the database went back in time.
+    async fn heartbeat(&self) -> Result<bool, StoreError> {
+        let beat = self.store.heartbeat(self.session, self.report()).await?;
+        let is_new_epoch = self.epoch.follow(beat.epoch, &self.metrics);
+        self.epoch.save().await;
+        let mut lives = beat.lives;
+        if is_new_epoch && !lives {
+            lives = self.store.resume_session(self.session, &self.node).await?;
+        }
+        let now = beat.epoch.raised_at;
+        self.epoch.judge(&self.ready, now);
+        self.epoch.record_again(&*self.store, now).await?;
+        Ok(lives)
+    }
+
     /// One beat. False: the session was ended by somebody else.
     pub async fn beat_once(&self) -> Result<bool, StoreError> {
+        self.store.verify().await?;
         self.metrics.store_repeated(self.store.repeats());
         self.look_at_room();
         let now = self.read_clock().await?;
-        let lives = self.store.beat(self.session, self.report()).await?;
+        let lives = self.heartbeat().await?;
         self.ready.store_wrote(self.clock.elapsed());
         self.writer_turns();
         self.metrics.leads(self.leadership.is_held());

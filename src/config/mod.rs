@@ -103,6 +103,8 @@ pub struct StoreConfig {
     pub url: String,
     /// On SQLite, changes are refused while the disk has fewer bytes free.
     pub min_free: u64,
+    /// Whether nothing is fired after the database went back in time, until an operator lets it.
+    pub hold_on_rewind: bool,
 }
 
 impl StoreConfig {
@@ -197,6 +199,7 @@ impl Settings {
         let store = StoreConfig {
             url: reader.text("store.url"),
             min_free: room::min_free(reader),
+            hold_on_rewind: reader.choice("store.on_rewind", &[("go_on", false), ("hold", true)]),
         };
         let worker = worker_config(reader);
         let delivery = delivery::Config {

@@ -16,8 +16,10 @@ use crate::calendar::event::Event;
 use crate::clock::Clock;
 use crate::delivery::CatchUp;
 use crate::delivery::ChannelConfig;
+use crate::delivery::OnDoubt;
 use crate::delivery::domains::Domains;
 use crate::store::Candidate;
+use crate::store::Epoch;
 use crate::store::EventCopy;
 use crate::store::Judge;
 use crate::store::Judgement;
@@ -63,6 +65,7 @@ pub struct FireJudge {
     recipients: Recipients,
     room: usize,
     domains: Option<Arc<Mutex<Domains>>>,
+    epoch: Option<Epoch>,
     /// When it began to judge.
     began: OnceLock<Duration>,
 }
@@ -96,6 +99,10 @@ impl Judge for FireJudge {
                 }
             }
         }
+    }
+
+    fn may_fire(&self, epoch: &Epoch, now: DateTime<Utc>) -> bool {
+        self.epoch.is_none_or(|known| epoch.lets_fire(&known, now))
     }
 
     fn limits(&self) -> BTreeMap<ChannelKind, Limit> {
@@ -144,6 +151,7 @@ impl FireJudge {
             recipients: Recipients::Any,
             room: usize::MAX,
             domains: None,
+            epoch: None,
             began: OnceLock::new(),
         }
     }
@@ -163,6 +171,24 @@ impl FireJudge {
         self
     }
 
+    /// In this epoch of the store, as the node knows it.
+    #[must_use]
+    pub(super) const fn in_epoch(mut self, epoch: Option<Epoch>) -> Self {
+        self.epoch = epoch;
+        self
+    }
+
+    /// What becomes of a trigger that was due before the database went back in time, and may have been sent.
+    fn rewound(&self, trigger: &Trigger) -> Option<Verdict> {
+        let epoch = self.epoch.as_ref()?;
+        if epoch.missed_before.is_some_and(|at| trigger.place.trigger_at < at) {
+            return Some(Verdict::Conclude(Outcome::Missed, Reason::Outage));
+        }
+        let on_doubt = self.channels.get(&trigger.wish.channel)?.on_doubt;
+        let is_in_doubt = on_doubt == OnDoubt::Fail && epoch.lost?.may_hide(trigger.due_at);
+        is_in_doubt.then_some(Verdict::Conclude(Outcome::InDoubt, Reason::Rewound))
+    }
+
     fn verdict(&self, candidate: &Candidate, now: DateTime<Utc>) -> Verdict {
         let channel = candidate.trigger.wish.channel;
         let owner = &candidate.owner;
@@ -179,6 +205,8 @@ impl FireJudge {
             Verdict::Conclude(Outcome::Expired, Reason::Late)
         } else if address(candidate).is_none() {
             Verdict::Conclude(Outcome::Failed, Reason::NoAddress)
+        } else if let Some(verdict) = self.rewound(&candidate.trigger) {
+            verdict
         } else if let Some(reason) = spared(candidate) {
             Verdict::Conclude(Outcome::Suppressed, reason)
         } else if self.is_routed(candidate) {

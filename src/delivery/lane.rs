@@ -43,6 +43,7 @@ use crate::delivery::settle;
 use crate::delivery::settle::Channels;
 use crate::delivery::settler::Finished;
 use crate::delivery::throughput::Throughput;
+use crate::epoch::EpochTracker;
 use crate::metrics::ClaimResult;
 use crate::metrics::ConnectionState;
 use crate::metrics::Metrics;
@@ -100,6 +101,8 @@ pub struct Shared {
     pub ready: Readiness,
     /// Attempts so far, for their tokens.
     pub attempts: AtomicU32,
+    /// The epoch of the store, as this node knows it.
+    pub epoch: Arc<EpochTracker>,
 }
 
 /// What lanes go by.
@@ -240,6 +243,9 @@ impl Lane {
 
     /// Fires what is due now, as much as may be sent at once. Returns how many timers were taken.
     pub async fn tick(&self, mut permits: OwnedSemaphorePermit) -> usize {
+        if !self.is_open() {
+            return 0;
+        }
         let most = match self.channel.openness() {
             Openness::Everybody => (self.permits.available_permits() + 1).min(BATCH),
             Openness::OneProbe => 1,
@@ -350,7 +356,8 @@ impl Lane {
                 Arc::clone(&shared.clock),
             )
             .with_recipients(&config.recipients)
-            .with_room(room, &self.domains);
+            .with_room(room, &self.domains)
+            .in_epoch(shared.epoch.known());
             match shared
                 .store
                 .fire_check(shared.session, claims, token, &judge, config.window)

@@ -13,6 +13,7 @@ use crate::metrics::DoubtDecision;
 use crate::metrics::LatenessKind;
 use crate::metrics::TargetKind;
 use crate::store::AttemptEnd;
+use crate::store::HandOver;
 use crate::store::Settled;
 use crate::store::Settlement;
 use crate::trigger::ChannelKind;
@@ -89,6 +90,9 @@ impl Settler {
             settled = self.write(&settlements) => settled,
             () = self.shared.given_up.cancelled() => return,
         };
+        let settled_again = batch.iter().zip(&settled);
+        let hand_overs = settled_again.filter_map(|(it, settled)| HandOver::of(&it.trigger, &it.settlement, *settled));
+        self.shared.epoch.handed_over(hand_overs.collect(), self.shared.clock.now());
         self.shared.recorded.notify_one();
         for (finished, settled) in batch.iter().zip(settled) {
             self.tell(finished, settled);

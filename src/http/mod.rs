@@ -18,6 +18,7 @@ mod caller;
 mod calls;
 mod changes;
 mod document;
+mod epoch;
 mod events;
 mod history;
 mod id;
@@ -59,6 +60,7 @@ use crate::clock::Clock;
 use crate::config::Complaints;
 use crate::delivery::Detail;
 use crate::delivery::message::Renderer;
+use crate::epoch::EpochTracker;
 use crate::feed::Feed;
 use crate::listen;
 use crate::listen::Bounds;
@@ -127,6 +129,8 @@ pub struct Api {
     pub reload: Reload,
     /// This node's place among the others.
     pub seat: Seat,
+    /// The epoch of the store, as this node knows it.
+    pub epoch: Arc<EpochTracker>,
     /// What lets whoever was handed a message speak of it.
     pub tokens: Tokens,
     /// Who reads the receipts of which provider.
@@ -228,6 +232,7 @@ pub fn router(api: Api, config: &Config, feed: Arc<Feed>) -> Router {
         // Bodies are bounded by `body`, which answers with a problem.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::map_response(page::harden))
+        .layer(middleware::map_response_with_state(shared.clone(), epoch::name))
         .with_state(shared)
 }
 
@@ -280,6 +285,7 @@ fn admin_routes() -> Router<Shared> {
         .route("/v1/owners/{id}", put(owners::put))
         .route("/v1/sources/{source}/events/{key}", event)
         .route("/v1/sources/{source}/changes", post(changes::post))
+        .route("/v1/epoch", get(epoch::read))
         .route("/v1/cluster", get(members::list))
         .route("/v1/cluster/{id}", delete(members::remove))
         .route("/-/reload", post(probes::reload))

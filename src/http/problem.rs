@@ -137,6 +137,7 @@ impl From<StoreError> for Problem {
             | StoreError::Interrupted(_)
             | StoreError::Fenced
             | StoreError::InUse(_)
+            | StoreError::Damaged(_)
             | StoreError::NewerSchema { .. } => {
                 tracing::warn!(%error, "a request was turned away");
                 let detail = "the store is not available right now: try again in a moment";

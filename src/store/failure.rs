@@ -1,10 +1,23 @@
 //! How the store fails: which failures of a database pass by themselves, and which are to be repeated at once.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+
 use sqlx::error::DatabaseError;
 use sqlx::postgres::PgDatabaseError;
+use sqlx::sqlite::SqliteError;
 
 use crate::store::Room;
 use crate::trigger::OwnerId;
+
+/// How often any SQLite database of this process was found corrupt. Errors are converted where no store is at hand, so this is
+/// the one counter of the process; each store checks its own file when it has risen.
+static CORRUPTIONS: AtomicU64 = AtomicU64::new(0);
+
+/// How often a statement found a SQLite database corrupt.
+pub(super) fn corruptions() -> u64 {
+    CORRUPTIONS.load(Ordering::Relaxed)
+}
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +45,9 @@ pub enum StoreError {
     /// Another process holds the store.
     #[error("{0}")]
     InUse(String),
+    /// The files of the database are gone, replaced or damaged: the process must end.
+    #[error("{0}")]
+    Damaged(String),
     /// A row makes no sense.
     #[error("table {table}, row {row}: {reason}")]
     Corrupt {
@@ -63,6 +79,10 @@ impl From<sqlx::Error> for StoreError {
             }
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
                 Self::Unavailable(error.to_string())
+            }
+            sqlx::Error::Database(cause) if is_damaged(cause.as_ref()) => {
+                CORRUPTIONS.fetch_add(1, Ordering::Relaxed);
+                Self::Damaged(error.to_string())
             }
             sqlx::Error::Database(cause) if is_refused(cause.as_ref()) => Self::Refused(error.to_string()),
             sqlx::Error::Database(cause) if passes(cause.as_ref()) => Self::Unavailable(error.to_string()),
@@ -102,6 +122,22 @@ fn is_refused(cause: &dyn DatabaseError) -> bool {
     })
 }
 
+/// SQLite: corrupt, or no database at all (primary result codes).
+fn is_damaged(cause: &dyn DatabaseError) -> bool {
+    cause.try_downcast_ref::<SqliteError>().is_some()
+        && sqlite_code(cause).is_some_and(|code| matches!(code, 11 | 26))
+}
+
+/// SQLite: interrupted by us.
+pub(super) fn is_stopped(cause: &dyn DatabaseError) -> bool {
+    sqlite_code(cause) == Some(9)
+}
+
+fn sqlite_code(cause: &dyn DatabaseError) -> Option<i32> {
+    let code: i32 = cause.code()?.parse().ok()?;
+    Some(code & 0xff)
+}
+
 /// SQLite: busy, locked, out of memory, read-only, I/O error, full, cannot open (primary result codes). PostgreSQL:
 /// out of resources, starting up or shutting down, a statement that took too long, a server that is read-only.
 fn passes(cause: &dyn DatabaseError) -> bool {
@@ -109,6 +145,5 @@ fn passes(cause: &dyn DatabaseError) -> bool {
         let code = server.code();
         return code.starts_with("53") || code.starts_with("57") || code == "25006";
     }
-    let code = cause.code().and_then(|code| code.parse::<i32>().ok());
-    code.is_some_and(|code| matches!(code & 0xff, 5 | 6 | 7 | 8 | 10 | 13 | 14))
+    sqlite_code(cause).is_some_and(|code| matches!(code, 5 | 6 | 7 | 8 | 10 | 13 | 14))
 }

@@ -8,6 +8,7 @@ use chrono::Utc;
 
 use crate::store::Addressee;
 use crate::store::Alarm;
+use crate::store::Epoch;
 use crate::store::EventCopy;
 use crate::store::Owner;
 use crate::store::Record;
@@ -96,6 +97,11 @@ pub struct Succession {
 pub trait Judge: Send + Sync {
     /// What to do with `candidate` now.
     fn judge(&self, candidate: &Candidate, now: DateTime<Utc>) -> Judgement;
+
+    /// Whether a node that finds this epoch in the store may fire.
+    fn may_fire(&self, _epoch: &Epoch, _now: DateTime<Utc>) -> bool {
+        true
+    }
 
     /// How many messages one owner gets through each channel; none are counted of the others.
     fn limits(&self) -> BTreeMap<ChannelKind, Limit> {

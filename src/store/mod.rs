@@ -13,6 +13,7 @@ mod altering;
 mod change;
 mod decided;
 mod ending;
+mod epoch;
 mod failure;
 mod feed;
 mod firing;
@@ -53,6 +54,17 @@ pub use change::NearClaim;
 pub use change::Record;
 pub use change::Version;
 pub use change::Withdrawn;
+pub use ending::Ending;
+pub use epoch::Course;
+pub use epoch::Doubtful;
+pub use epoch::Epoch;
+pub use epoch::EpochId;
+pub use epoch::Epochs;
+pub use epoch::HandOver;
+pub use epoch::Heartbeat;
+pub use epoch::Lost;
+pub use epoch::Mark;
+pub use epoch::RECORDING;
 pub use failure::StoreError;
 pub use feed::AlarmChange;
 pub use feed::AlarmFeed;
@@ -119,7 +131,7 @@ use crate::trigger::TriggerId;
 
 /// What we remember.
 #[async_trait::async_trait]
-pub trait Store: AccessTokens + AlarmFeed + LiveSeries + Send + Sync + std::fmt::Debug {
+pub trait Store: AccessTokens + AlarmFeed + Epochs + LiveSeries + Send + Sync + std::fmt::Debug {
     /// The clock by which claims are judged.
     async fn now(&self) -> Result<DateTime<Utc>, StoreError>;
 

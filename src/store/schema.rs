@@ -31,6 +31,7 @@ macro_rules! migrations {
             "0016_told_together"
             "0017_by_target"
             "0018_by_lead"
+            "0019_epoch"
         }
     };
     ($folder:literal: $($name:literal)+) => {

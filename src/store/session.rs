@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::store::Mark;
 use crate::trigger::ChannelKind;
 use crate::trigger::SessionId;
 
@@ -14,6 +15,12 @@ pub struct Report {
     pub peer: Option<i64>,
     /// How many triggers it holds.
     pub pending: u64,
+    /// The last pair of epoch and watermark that it saw.
+    pub seen: Option<Mark>,
+    /// Whether nothing is to be fired in an epoch that it begins.
+    pub hold: bool,
+    /// What its transactions show, where it leads.
+    pub fence: Option<Fence>,
 }
 
 impl Default for Report {
@@ -22,6 +29,9 @@ impl Default for Report {
             delivers: true,
             peer: None,
             pending: 0,
+            seen: None,
+            hold: false,
+            fence: None,
         }
     }
 }

@@ -313,7 +313,8 @@ fn doubt(id: TriggerId, error: &str) -> Ending {
     }
 }
 
-fn ending(settlement: &Settlement) -> Option<Ending> {
+/// The ending of an attempt that ends its trigger.
+pub fn ending(settlement: &Settlement) -> Option<Ending> {
     match &settlement.end {
         AttemptEnd::Retry { .. } => None,
         AttemptEnd::Done {

@@ -184,6 +184,8 @@ pub enum Reason {
     RoutedAddress,
     /// It was told in the message of another trigger, whose id is the detail.
     Digest,
+    /// The database went back in time, and may have forgotten that it was sent.
+    Rewound,
 }
 
 impl Reason {
@@ -214,6 +216,7 @@ impl Reason {
         Self::DeadAddress,
         Self::RoutedAddress,
         Self::Digest,
+        Self::Rewound,
     ];
 
     /// The name in the store, the metrics and the API.
@@ -244,6 +247,7 @@ impl Reason {
             Self::DeadAddress => "dead address",
             Self::RoutedAddress => "routed address",
             Self::Digest => "digest",
+            Self::Rewound => "rewound",
         }
     }
 }

@@ -24,7 +24,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         "metrics" => &["calendar", "trigger", "store", "channel", "change"],
         "change" | "planner" | "janitor" => &["calendar", "trigger", "store", "clock", "metrics"],
         "delivery" => &[
-            "calendar", "trigger", "store", "channel", "clock", "metrics", "ready", "token",
+            "calendar", "trigger", "store", "channel", "clock", "epoch", "metrics", "ready", "token",
         ],
         // What happened is told to whoever follows it; the reader of it belongs to no stage.
         "feed" => &["trigger", "store", "clock", "metrics"],
@@ -41,7 +41,10 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
             "arbiter",
             "post",
             "condition",
+            "epoch",
         ],
+        // What a node does where the database went back in time, whichever stage it concerns.
+        "epoch" => &["store", "metrics", "ready"],
         "channel" => &["clock", "token"],
         "condition" | "listen" => &["clock"],
         // Where the cluster meets the database, and nodes each other.
@@ -54,7 +57,7 @@ fn allowed(part: &str) -> Option<&'static [&'static str]> {
         // What owners read on the page by which they answer is worded as their mail is.
         "http" => &[
             "calendar", "trigger", "store", "change", "channel", "clock", "cluster", "delivery", "metrics",
-            "post", "ready", "shutdown", "config", "listen", "token", "feed",
+            "post", "ready", "shutdown", "config", "listen", "token", "feed", "epoch",
         ],
         "cli" => &[
             "calendar", "trigger", "store", "channel", "delivery", "clock", "config", "logging", "preview",

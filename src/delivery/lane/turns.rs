@@ -192,8 +192,16 @@ impl Lane {
         self.seats.lock().expect("no holder panics")
     }
 
+    /// Whether the epoch of the store lets anything be fired.
+    pub(super) fn is_open(&self) -> bool {
+        self.shared.epoch.is_open(self.shared.clock.now())
+    }
+
     /// How long nothing will be due that may leave.
     pub(super) fn pause(&self) -> Duration {
+        if !self.is_open() {
+            return LOOK;
+        }
         if let Openness::Nobody(pause) = self.channel.openness() {
             return pause.min(LOOK);
         }

@@ -31,6 +31,7 @@ use crate::store::postgres::columns::Wishes;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::columns::ids;
 use crate::store::postgres::edits;
+use crate::store::postgres::epochs;
 use crate::store::postgres::groups;
 use crate::store::postgres::ledger;
 use crate::store::postgres::limits;
@@ -54,6 +55,7 @@ pub async fn fire_check(
     attempt: Attempt,
     judge: &dyn Judge,
 ) -> Result<FireCheck, StoreError> {
+    epochs::current(conn).await?.check(judge, attempt.now)?;
     let limits = judge.limits();
     let is_limited = claims.iter().any(|claim| limits.contains_key(&claim.channel));
     let shared = if is_limited {

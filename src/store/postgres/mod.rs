@@ -22,6 +22,7 @@ mod changes;
 mod claims;
 mod columns;
 mod edits;
+mod epochs;
 mod feed;
 mod fire;
 mod firings;

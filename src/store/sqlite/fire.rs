@@ -33,6 +33,7 @@ use crate::store::sqlite::addressees;
 use crate::store::sqlite::alarms;
 use crate::store::sqlite::claims;
 use crate::store::sqlite::edits;
+use crate::store::sqlite::epochs;
 use crate::store::sqlite::groups;
 use crate::store::sqlite::ledger;
 use crate::store::sqlite::limits;
@@ -54,6 +55,8 @@ pub async fn fire_check(
     attempt: Attempt,
     judge: &dyn Judge,
 ) -> Result<FireCheck, StoreError> {
+    let (epoch, _) = epochs::current(conn).await?;
+    epoch.check(judge, attempt.now)?;
     match in_savepoint(conn, claims, attempt, judge).await {
         Ok(checked) => return Ok(checked),
         Err(StoreError::Unavailable(cause)) => return Err(StoreError::Unavailable(cause)),

@@ -14,7 +14,9 @@ mod answers;
 mod changes;
 mod claims;
 mod edits;
+mod epochs;
 mod feed;
+mod file;
 mod fire;
 mod firings;
 mod groups;
@@ -91,6 +93,7 @@ use crate::store::group::Unreadable;
 use crate::store::judged::Attempt;
 use crate::store::page::Page;
 use crate::store::sqlite::room::RoomCheck;
+use crate::store::sqlite::file::DatabaseFile;
 use crate::trigger::AlarmId;
 use crate::trigger::AttemptToken;
 use crate::trigger::ChannelKind;
@@ -98,6 +101,7 @@ use crate::trigger::OwnerId;
 use crate::trigger::SessionId;
 use crate::trigger::TriggerId;
 
+pub use file::mark_file;
 pub use open::Options;
 pub use open::known_schema_version;
 pub use open::schema_version;
@@ -109,12 +113,15 @@ pub struct SqliteStore {
     reader: SqlitePool,
     clock: Arc<dyn Clock>,
     room: RoomCheck,
+    file: DatabaseFile,
     /// Held as long as the store is open; none where another process may hold it meanwhile.
     _lock: Option<File>,
 }
 
 impl SqliteStore {
     async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        // Nothing is written into a file that no later start will find.
+        self.file.check()?;
         Ok(self.writer.begin_with("BEGIN IMMEDIATE").await?)
     }
 

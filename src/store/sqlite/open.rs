@@ -19,6 +19,8 @@ use crate::private;
 use crate::store::StoreError;
 use crate::store::schema;
 use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::file;
+use crate::store::sqlite::file::DatabaseFile;
 use crate::store::sqlite::lock;
 use crate::store::sqlite::room::RoomCheck;
 
@@ -51,10 +53,13 @@ impl SqliteStore {
     /// [`StoreError::InUse`] while another process holds it, [`StoreError::NewerSchema`] if a newer version wrote it.
     pub async fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, StoreError> {
         let lock = lock::take(path)?;
+        file::refuse_lost(path)?;
         keep_private(path);
         let connect = connection(path, &options).create_if_missing(true);
         migrate(&connect).await.map_err(|error| about(path, error))?;
-        Self::connected(connect, clock, &options, Some(lock)).await
+        let store = Self::connected((path, connect), clock, &options, Some(lock)).await?;
+        file::quick_check(&mut *store.writer.acquire().await?, path).await?;
+        Ok(store)
     }
 
     /// Opens the store at `path` beside the process that may hold it. Whoever does so must claim nothing. A store that
@@ -72,11 +77,11 @@ impl SqliteStore {
         if found != Some(known_schema_version()) {
             return Self::open(path, clock, options).await;
         }
-        Self::connected(connection(path, &options), clock, &options, None).await
+        Self::connected((path, connection(path, &options)), clock, &options, None).await
     }
 
     async fn connected(
-        connect: SqliteConnectOptions,
+        (path, connect): (&Path, SqliteConnectOptions),
         clock: Arc<dyn Clock>,
         options: &Options,
         lock: Option<File>,
@@ -94,8 +99,10 @@ impl SqliteStore {
                 .max_lifetime(None)
                 .after_release(|conn, _| Box::pin(is_in_autocommit(conn)))
         };
+        let writer = pool(1).connect_with(connect.clone()).await?;
         Ok(Self {
-            writer: pool(1).connect_with(connect.clone()).await?,
+            file: DatabaseFile::opened(path)?,
+            writer,
             reader: pool(options.readers)
                 .connect_with(connect.read_only(true))
                 .await?,
@@ -202,6 +209,7 @@ pub fn about(path: &Path, error: StoreError) -> StoreError {
     };
     match error {
         StoreError::Failed(cause) => StoreError::Failed(told(cause)),
+        StoreError::Damaged(cause) => StoreError::Damaged(file::damaged(path, &cause)),
         StoreError::Unavailable(cause) => StoreError::Unavailable(told(cause)),
         other => other,
     }
