@@ -137,6 +137,7 @@ impl BenchNode {
             ready: Readiness::new(),
             delivers: true,
             seat: Seat::default(),
+            epoch: Arc::default(),
         };
         let live = Live::new(&settings);
         let node = Node::assemble(parts, "bench", &live)

@@ -2,6 +2,7 @@
 //! failure it was, as `sysexits.h` numbers them: 78 for the configuration, 65 for the data, 1 for everything else; and 2, as
 //! clap does, for the arguments.
 
+mod after_restore;
 mod alarms;
 mod arguments;
 mod asking;
@@ -89,6 +90,9 @@ enum Command {
     /// Make, list and revoke the tokens by which programs are let in; works on the store, also while nodes run
     Tokens(tokens::Arguments),
 
+    /// After the database went back in time: show what would be sent, and let the nodes fire again
+    AfterRestore(after_restore::Arguments),
+
     /// Print the script by which a shell completes these commands, as in `source <(carillon completions bash)`
     Completions {
         /// For bash, zsh, fish …
@@ -116,6 +120,9 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Alarms(arguments) => with_settings(cli, |_, settings| alarms::run(arguments, &settings)),
         Command::Mcp(arguments) => with_settings(cli, |_, settings| mcp::run(arguments, &settings)),
         Command::Tokens(arguments) => with_settings(cli, |_, settings| tokens::run(arguments, &settings)),
+        Command::AfterRestore(arguments) => {
+            with_settings(cli, |_, settings| after_restore::run(arguments, &settings))
+        }
         Command::Completions { shell } => completions(*shell),
         Command::Preview(arguments) => match &cli.config {
             Some(_) => with_settings(cli, |_, settings| Ok(preview::run(arguments, Some(&settings)))),

@@ -127,7 +127,7 @@ pub(super) fn run(arguments: &Arguments, settings: &Settings) -> anyhow::Result<
 }
 
 /// The store, which nodes may use meanwhile.
-async fn open(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+pub(super) async fn open(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
     if settings.store.is_postgres() {
         let options = postgres::Options::default();
         return Ok(Arc::new(PostgresStore::open(&settings.store.url, options).await?));

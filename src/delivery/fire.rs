@@ -181,7 +181,10 @@ impl FireJudge {
     /// What becomes of a trigger that was due before the database went back in time, and may have been sent.
     fn rewound(&self, trigger: &Trigger) -> Option<Verdict> {
         let epoch = self.epoch.as_ref()?;
-        if epoch.missed_before.is_some_and(|at| trigger.place.trigger_at < at) {
+        if epoch
+            .missed_before
+            .is_some_and(|at| trigger.place.trigger_at < at)
+        {
             return Some(Verdict::Conclude(Outcome::Missed, Reason::Outage));
         }
         let on_doubt = self.channels.get(&trigger.wish.channel)?.on_doubt;

@@ -91,8 +91,11 @@ impl Settler {
             () = self.shared.given_up.cancelled() => return,
         };
         let settled_again = batch.iter().zip(&settled);
-        let hand_overs = settled_again.filter_map(|(it, settled)| HandOver::of(&it.trigger, &it.settlement, *settled));
-        self.shared.epoch.handed_over(hand_overs.collect(), self.shared.clock.now());
+        let hand_overs =
+            settled_again.filter_map(|(it, settled)| HandOver::of(&it.trigger, &it.settlement, *settled));
+        self.shared
+            .epoch
+            .handed_over(hand_overs.collect(), self.shared.clock.now());
         self.shared.recorded.notify_one();
         for (finished, settled) in batch.iter().zip(settled) {
             self.tell(finished, settled);

@@ -47,7 +47,10 @@ mod tests {
         let file = folder.path().join("carillon.db.mark");
         assert_eq!(read(&file), None);
         let mark = Mark {
-            epoch: EpochId { number: 4, random: -1 },
+            epoch: EpochId {
+                number: 4,
+                random: -1,
+            },
             watermark: 17,
             at: DateTime::UNIX_EPOCH,
         };

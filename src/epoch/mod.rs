@@ -127,7 +127,11 @@ impl EpochTracker {
             }
             let recorded = store.record_again(&page).await?;
             self.hand_overs.done(page.len());
-            tracing::info!(recorded, of = page.len(), "hand-overs were recorded again after a rewind");
+            tracing::info!(
+                recorded,
+                of = page.len(),
+                "hand-overs were recorded again after a rewind"
+            );
         }
         Ok(())
     }
@@ -144,7 +148,10 @@ impl EpochTracker {
             return;
         };
         let written = tokio::task::spawn_blocking(move || mark::write(&file, &seen)).await;
-        let failure = written.map_or_else(|error| Some(error.to_string()), |it| it.err().map(|it| it.to_string()));
+        let failure = written.map_or_else(
+            |error| Some(error.to_string()),
+            |it| it.err().map(|it| it.to_string()),
+        );
         let mut state = self.state();
         if let Some(error) = failure.as_ref().filter(|_| !state.is_failing) {
             tracing::warn!(%error, "the mark cannot be written: until it can, a rewind during a restart is not noticed");
@@ -178,9 +185,13 @@ fn condition(known: &Epoch, now: DateTime<Utc>) -> Result<(), String> {
     if known.is_open(now) {
         return Ok(());
     }
-    let (from, to) = known.lost.map_or((known.began_at, known.began_at), |lost| (lost.after, lost.until));
+    let (from, to) = known
+        .lost
+        .map_or((known.began_at, known.began_at), |lost| (lost.after, lost.until));
     let (from, to) = (from.to_rfc3339(), to.to_rfc3339());
-    let what = format!("the database went back in time: it was seen as of {to}, and holds what was committed up to {from}");
+    let what = format!(
+        "the database went back in time: it was seen as of {to}, and holds what was committed up to {from}"
+    );
     if known.held {
         Err(format!(
             "{what}; nothing is fired until `carillon after-restore` (store.on_rewind = \"hold\")"
@@ -214,7 +225,11 @@ mod tests {
             held: true,
         };
         let reason = condition(&known, at(999)).expect_err("it is held");
-        for part in ["1970-01-01T00:01:00", "1970-01-01T00:01:05", "carillon after-restore"] {
+        for part in [
+            "1970-01-01T00:01:00",
+            "1970-01-01T00:01:05",
+            "carillon after-restore",
+        ] {
             assert!(reason.contains(part), "{reason}");
         }
         let open = Epoch { held: false, ..known };

@@ -370,7 +370,13 @@ mod tests {
     fn only_the_first_heartbeat_after_a_rewind_begins_an_epoch() {
         let found = epoch(1, 10);
         let first = found.advanced(&says(epoch(1, 15)), at(20), 99);
-        assert_eq!(first.id, EpochId { number: 2, random: 99 });
+        assert_eq!(
+            first.id,
+            EpochId {
+                number: 2,
+                random: 99
+            }
+        );
         let lost = first.lost.expect("it was rewound");
         assert_eq!((lost.after, lost.until), (at(10), at(15)));
         assert_eq!(first.course(Some(epoch(1, 14).mark())), Course::NewEpoch);

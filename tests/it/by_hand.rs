@@ -88,6 +88,7 @@ impl Hand {
             ready: Readiness::new(),
             delivers: true,
             seat: Seat::default(),
+            epoch: Arc::default(),
         };
         let node = Node::assemble(parts, "local", &Live::new(&settings))
             .await

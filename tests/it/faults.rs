@@ -28,6 +28,7 @@ mod processes;
 mod promises;
 pub mod push;
 mod reports;
+mod rewind;
 pub mod size;
 mod stalls;
 mod verdict;

@@ -89,6 +89,7 @@ impl Edge {
             ready: ready.clone(),
             reload: Arc::new(|| Err(Complaints(vec![complaint()]))),
             seat: Seat::default(),
+            epoch: Arc::clone(&hand.node.shared.epoch),
             tokens: reports::tokens(),
             receipts: reports::readers(),
             pages: Arc::new(Renderer::new(None).expect("the built-in templates are right")),

@@ -91,6 +91,7 @@ impl Scene {
             ready: ready.clone(),
             delivers: true,
             seat: Seat::default(),
+            epoch: Arc::default(),
         };
         let node = Node::assemble(parts, "off", &Live::new(&settings)).await;
         let node = node.expect("a session begins");

@@ -40,6 +40,7 @@ mod answers;
 mod changes;
 mod claims;
 mod digests;
+mod epochs;
 mod feed;
 mod fire;
 mod following;

@@ -121,6 +121,33 @@ counting! {
 }
 
 #[async_trait]
+impl Epochs for Counting {
+    async fn heartbeat(&self, session: SessionId, says: Report) -> Answered<Heartbeat> {
+        self.inner.heartbeat(session, says).await
+    }
+
+    async fn epoch(&self) -> Answered<Epoch> {
+        self.inner.epoch().await
+    }
+
+    async fn resume_session(&self, session: SessionId, node: &str) -> Answered<bool> {
+        self.inner.resume_session(session, node).await
+    }
+
+    async fn record_again(&self, hand_overs: &[HandOver]) -> Answered<u64> {
+        self.inner.record_again(hand_overs).await
+    }
+
+    async fn doubtful(&self) -> Answered<Doubtful> {
+        self.inner.doubtful().await
+    }
+
+    async fn release(&self, epoch: EpochId, missed_before: Option<Instant>) -> Answered<bool> {
+        self.inner.release(epoch, missed_before).await
+    }
+}
+
+#[async_trait]
 impl AccessTokens for Counting {
     async fn issue_token(&self, token: &NewToken) -> Answered<Issued> {
         self.inner.issue_token(token).await

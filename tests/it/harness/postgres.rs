@@ -124,6 +124,47 @@ impl Postgres {
         .await;
     }
 
+    /// Copies the running server by `pg_basebackup`, as a backup, or as a standby that receives nothing after this.
+    pub fn copy(&self, name: &str, is_standby: bool) {
+        let mut command = as_postgres("pg_basebackup");
+        command
+            .args([
+                "--checkpoint=fast",
+                "--wal-method=stream",
+                "--no-sync",
+                "--username=postgres",
+                "-h",
+            ])
+            .arg(self.folder.path())
+            .args(["-p", &self.port.to_string(), "-D"])
+            .arg(self.folder.path().join(name));
+        if is_standby {
+            command.arg("--write-recovery-conf");
+        }
+        let made = command.status().expect("pg_basebackup can be run");
+        assert!(made.success(), "pg_basebackup failed");
+    }
+
+    /// The server crashes, and that copy takes its place: a standby is promoted.
+    pub async fn fail_over(&mut self, name: &str) {
+        self.end(Signal::KILL);
+        let data = self.folder.path().join("data");
+        fs::rename(&data, self.folder.path().join("lost")).expect("the folder is ours");
+        fs::rename(self.folder.path().join(name), &data).expect("the copy is there");
+        let is_standby = data.join("standby.signal").exists();
+        self.start_again().await;
+        if is_standby {
+            let promoted = as_postgres("pg_ctl")
+                .args(["promote", "--silent", "-D"])
+                .arg(&data)
+                .status();
+            assert!(
+                promoted.expect("pg_ctl can be run").success(),
+                "it was not promoted"
+            );
+        }
+    }
+
     async fn answers(&self) -> Option<()> {
         let conn = PgConnection::connect(&self.url("postgres")).await.ok()?;
         conn.close().await.ok()
