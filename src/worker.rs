@@ -367,12 +367,20 @@ impl Worker {
             match beat {
                 Ok(true) => {}
                 Ok(false) => return Err("this node's session was taken over by another process".to_owned()),
-                Err(StoreError::Damaged(reason)) => return Err(reason),
+                Err(StoreError::Damaged(reason)) => return Err(self.damage(reason).await),
                 Err(error) => {
                     self.ready.store_refused();
                     tracing::warn!(%error, "the heartbeat failed; trying again");
                 }
             }
+        }
+    }
+
+    /// What is damaged, with the name of the file and the cure where the heartbeat itself was told neither.
+    async fn damage(&self, reason: String) -> String {
+        match self.store.verify().await {
+            Err(StoreError::Damaged(named)) => named,
+            _ => reason,
         }
     }
 

@@ -110,9 +110,14 @@ async fn advance(conn: &mut PgConnection, says: &Report, now: DateTime<Utc>) -> 
     .bind(next.held)
     .execute(&mut *conn)
     .await?;
-    // The fence went back in time as well, and its leader acquires it only once for each term.
-    if let Some(fence) = says.fence.filter(|_| found.course(says.seen) != Course::Onward) {
-        registry::acquire(conn, fence).await?;
+    if found.course(says.seen) != Course::Onward {
+        // The fence went back in time as well, and its leader acquires it only once for each term.
+        if let Some(fence) = says.fence {
+            registry::acquire(conn, fence).await?;
+        }
+        if let Some(peer) = says.peer {
+            registry::keep_number(conn, peer).await?;
+        }
     }
     Ok(next)
 }
@@ -134,11 +139,12 @@ async fn resume_session(
     .bind(now)
     .execute(&mut *conn)
     .await?;
-    // The numbers went back in time as well, and this one must not be given to a second session.
+    // The sequence went back in time as well, and this number must not be given to a second session.
     sqlx::query(
-        "-- resume_session: numbers
-         SELECT setval(pg_get_serial_sequence('session', 'id'), max(id)) FROM session",
+        "-- resume_session: sequence
+         SELECT setval('session_id_seq', greatest($1, nextval('session_id_seq')))",
     )
+    .bind(session.0)
     .execute(conn)
     .await?;
     Ok(done.rows_affected() == 1)

@@ -71,6 +71,18 @@ pub async fn register(conn: &mut PgConnection, addr: &str) -> Result<i64, StoreE
     .await?)
 }
 
+/// Never gives the number of this node to another one, where the database forgot that it was given.
+pub async fn keep_number(conn: &mut PgConnection, id: i64) -> Result<(), StoreError> {
+    sqlx::query(
+        "-- keep_number
+         SELECT setval('raft_node_node_id_seq', greatest($1, nextval('raft_node_node_id_seq')))",
+    )
+    .bind(id)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// The charter; if there is none, one with `me` as the founder.
 pub async fn found_or_get(conn: &mut PgConnection, me: i64) -> Result<Charter, StoreError> {
     sqlx::query(

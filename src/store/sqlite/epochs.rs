@@ -74,10 +74,14 @@ impl Epochs for SqliteStore {
 
     async fn verify(&self) -> Result<(), StoreError> {
         self.file.check()?;
-        if self.file.is_suspect() {
-            file::quick_check(&mut *self.writer.acquire().await?, self.file.path()).await?;
+        if !self.file.is_suspect() {
+            return Ok(());
         }
-        Ok(())
+        let path = self.file.path();
+        file::quick_check(&mut *self.writer.acquire().await?, path).await?;
+        // What this check does not look at is damaged.
+        let cause = "a statement found it malformed";
+        Err(StoreError::Damaged(file::damaged(path, cause)))
     }
 }
 
