@@ -5,6 +5,7 @@
 //! A nudge says "look", never what to look at, so that a lost one costs no more than the wait for the next period.
 
 mod heartbeat;
+mod rewind;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -376,14 +377,6 @@ impl Worker {
         }
     }
 
-    /// What is damaged, with the name of the file and the cure where the heartbeat itself was told neither.
-    async fn damage(&self, reason: String) -> String {
-        match self.store.verify().await {
-            Err(StoreError::Damaged(named)) => named,
-            _ => reason,
-        }
-    }
-
     /// Sees once a second whether somebody leads, until `stop`.
     pub async fn watch(&self, cluster: &Cluster, stop: &CancellationToken) {
         let mut led = Led::default();
@@ -440,21 +433,6 @@ impl Worker {
             self.ready.set("clock", condition::clock(offset));
         }
         Ok(now)
-    }
-
-    /// The heartbeat itself, and what follows where the database went back in time.
-    async fn heartbeat(&self) -> Result<bool, StoreError> {
-        let beat = self.store.heartbeat(self.session, self.report()).await?;
-        let is_new_epoch = self.epoch.follow(beat.epoch, &self.metrics);
-        self.epoch.save().await;
-        let mut lives = beat.lives;
-        if is_new_epoch && !lives {
-            lives = self.store.resume_session(self.session, &self.node).await?;
-        }
-        let now = beat.epoch.raised_at;
-        self.epoch.judge(&self.ready, now);
-        self.epoch.record_again(&*self.store, now).await?;
-        Ok(lives)
     }
 
     /// One beat. False: the session was ended by somebody else.

@@ -175,14 +175,6 @@ impl PostgresStore {
     pub fn idle_connections(&self) -> usize {
         self.pool.num_idle()
     }
-
-    /// What the transaction must show before anything else.
-    async fn show_fence(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
-        match self.fence {
-            Some(fence) => registry::show(conn, fence).await,
-            None => Ok(()),
-        }
-    }
 }
 
 #[async_trait::async_trait]

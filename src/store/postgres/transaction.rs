@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sqlx::Connection;
+use sqlx::PgConnection;
 use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
 
@@ -12,6 +13,7 @@ use crate::clock::Clock;
 use crate::clock::SystemClock;
 use crate::store::StoreError;
 use crate::store::postgres::PostgresStore;
+use crate::store::postgres::registry;
 
 /// How often work that was interrupted is tried again.
 const AGAIN: u32 = 5;
@@ -88,6 +90,14 @@ pub fn is_trusted(age: Duration, silent_at: u64) -> Result<bool, sqlx::Error> {
 }
 
 impl PostgresStore {
+    /// What the transaction must show before anything else.
+    pub(super) async fn show_fence(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+        match self.fence {
+            Some(fence) => registry::show(conn, fence).await,
+            None => Ok(()),
+        }
+    }
+
     /// Notes that a connection is silent.
     pub(super) fn suspect(&self) {
         let now = u64::try_from(SystemClock.elapsed().as_millis()).unwrap_or(u64::MAX);
