@@ -150,10 +150,7 @@ impl Node {
             seat,
             epoch,
         } = parts;
-        let rescue = live.rounds.borrow().rescue.clone();
-        let (session, taken_over) = store.begin_session(node, &rescue).await?;
-        metrics.rescued(&taken_over);
-        tracing::info!(session = session.0, ?taken_over, "session begun");
+        let session = begin_session(&*store, node, live, &metrics).await?;
         let shared = Arc::new(Shared {
             store: Arc::clone(&store),
             clock: Arc::clone(&clock),
@@ -170,10 +167,8 @@ impl Node {
             epoch: Arc::clone(&epoch),
         });
         let (finished, settling) = mpsc::channel(FINISHED);
-        let lanes = channels
-            .into_iter()
-            .map(|(kind, channel)| Lane::new(kind, channel, Arc::clone(&shared), finished.clone()))
-            .collect();
+        let lane = |(kind, channel)| Lane::new(kind, channel, Arc::clone(&shared), finished.clone());
+        let lanes = channels.into_iter().map(lane).collect();
         let worker = Worker {
             store: Arc::clone(&store),
             clock,
@@ -254,6 +249,19 @@ impl Node {
             settling,
         }
     }
+}
+
+async fn begin_session(
+    store: &dyn Store,
+    node: &str,
+    live: &Live,
+    metrics: &Metrics,
+) -> Result<SessionId, StoreError> {
+    let rescue = live.rounds.borrow().rescue.clone();
+    let (session, taken_over) = store.begin_session(node, &rescue).await?;
+    metrics.rescued(&taken_over);
+    tracing::info!(session = session.0, ?taken_over, "session begun");
+    Ok(session)
 }
 
 /// Watches who leads, where there is a cluster.
