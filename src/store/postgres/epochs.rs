@@ -35,13 +35,16 @@ const COUNTED: i64 = 100_000;
 #[async_trait::async_trait]
 impl Epochs for PostgresStore {
     async fn heartbeat(&self, session: SessionId, says: Report) -> Result<Heartbeat, StoreError> {
-        in_transaction!(self, |tx, _| async {
+        let heartbeat = in_transaction!(self, |tx, _| async {
             let lives = sessions::beat(tx, session, says, &self.time).await?;
             // Last, since all nodes write this row: it is locked for no longer than the commit takes.
             let now = self.time.now(tx).await?;
             let epoch = advance(tx, &says, now).await?;
             Ok::<_, StoreError>(Heartbeat { lives, epoch })
-        })
+        })?;
+        // In a transaction of its own, since a session lives on a full disk as well.
+        in_transaction!(self, |tx, _| sessions::prove_room(tx))?;
+        Ok(heartbeat)
     }
 
     async fn epoch(&self) -> Result<Epoch, StoreError> {

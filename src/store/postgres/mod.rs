@@ -192,7 +192,7 @@ impl Store for PostgresStore {
     }
 
     async fn beat(&self, session: SessionId, says: Report) -> Result<bool, StoreError> {
-        sessions::beat_and_prove_room(self, session, says).await
+        in_transaction!(self, |tx, _| sessions::beat(tx, session, says, &self.time))
     }
 
     async fn living(&self, dead_after: Duration) -> Result<Vec<Living>, StoreError> {

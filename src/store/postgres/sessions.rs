@@ -10,7 +10,6 @@ use crate::store::Report;
 use crate::store::RescueRules;
 use crate::store::Rescued;
 use crate::store::StoreError;
-use crate::store::postgres::PostgresStore;
 use crate::store::postgres::Time;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::rescue;
@@ -54,19 +53,8 @@ async fn of_node(conn: &mut PgConnection, node: &str) -> Result<Vec<SessionId>, 
     Ok(ids.into_iter().map(SessionId).collect())
 }
 
-/// A sign of life, and a proof that the disk has room. In two transactions, since a session lives on a full disk as well.
-pub async fn beat_and_prove_room(
-    store: &PostgresStore,
-    session: SessionId,
-    says: Report,
-) -> Result<bool, StoreError> {
-    let lives = in_transaction!(store, |tx, _| beat(tx, session, says, &store.time))?;
-    in_transaction!(store, |tx, _| prove_room(tx))?;
-    Ok(lives)
-}
-
 /// A sign of life. False where the session was ended by somebody else.
-async fn beat(
+pub async fn beat(
     conn: &mut PgConnection,
     session: SessionId,
     says: Report,
@@ -97,7 +85,7 @@ async fn beat(
 
 /// Fails where the server's disk is full. A beat replaces a row within its page, which needs no room; a result that exceeds
 /// `work_mem` needs a temporary file, beside the tables unless `temp_tablespaces` says otherwise.
-async fn prove_room(conn: &mut PgConnection) -> Result<(), StoreError> {
+pub async fn prove_room(conn: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query(
         "-- beat: little memory
          SET LOCAL work_mem = '64kB'",
