@@ -132,9 +132,11 @@ const HOT: [Hot; 60] = [
 struct Setting {
     rows: u32,
     owners: u32,
+    #[expect(dead_code, reason = "a complaint shows it")]
     is_analyzed: bool,
     batch: u32,
     /// Whether the plan is made for these very arguments, as at first, or for any, as later.
+    #[expect(dead_code, reason = "a complaint shows it")]
     is_custom: bool,
 }
 
