@@ -150,7 +150,7 @@ impl<'a> Property<'a> {
 
     /// A DATE or DATE-TIME in the form of RFC 5545 under plain parameters.
     fn plain_time(&self) -> Option<PartialDateTime> {
-        self.plain_parameters()?;
+        self.plain_zone()?;
         let name = self.head.split(';').next().unwrap_or_default();
         let is_plain = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'T' | b'Z');
         if !DATE_TIMES.contains(&name) || !self.raw.bytes().all(is_plain) {
@@ -161,22 +161,24 @@ impl<'a> Property<'a> {
             .then_some(time)
     }
 
-    /// The TZID, where the property has no parameter but a TZID that needs no quotes; none where it has others.
-    fn plain_parameters(&self) -> Option<Option<&str>> {
+    /// The TZID, where the property has no parameter but a TZID that needs no quotes, empty where it has no parameter at
+    /// all; none where it has others.
+    fn plain_zone(&self) -> Option<&str> {
         let Some((_, parameters)) = self.head.split_once(';') else {
-            return Some(None);
+            return Some("");
         };
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
         parameters
             .strip_prefix("TZID=")
             .filter(|zone| !zone.is_empty() && zone.bytes().all(is_plain))
-            .map(Some)
     }
 
     /// The parameters, of which VALUE and a plain TZID are read elsewhere.
     fn parameters(&self) -> &[ICalendarParameter] {
-        let entry = self.plain_parameters().map_or_else(|| self.entry(), |_| None);
-        entry.map_or(&[], |entry| &entry.params)
+        if self.plain_zone().is_some() {
+            return &[];
+        }
+        self.entry().map_or(&[], |entry| &entry.params)
     }
 
     fn values(&self) -> &[ICalendarValue] {
@@ -190,8 +192,10 @@ impl<'a> Property<'a> {
 
     /// TZID.
     pub(super) fn zone_name(&self) -> Option<&str> {
-        let other = || self.parameter(&ICalendarParameterName::Tzid);
-        self.plain_parameters().unwrap_or_else(other)
+        match self.plain_zone() {
+            Some(zone) => Some(zone).filter(|zone| !zone.is_empty()),
+            None => self.parameter(&ICalendarParameterName::Tzid),
+        }
     }
 
     /// RELATED=END.

@@ -155,7 +155,7 @@ impl<'a> Source<'a> {
             .lines
             .iter()
             .filter(|line| NAMES.contains(&line.name.as_ref()));
-        let properties: Vec<Property<'_>> = lines.filter_map(|line| Property::read(line)).collect();
+        let properties: Vec<Property<'_>> = lines.filter_map(Property::read).collect();
         let value = |name: &str| properties.iter().find(|property| property.name == name);
         Self {
             block,

@@ -55,7 +55,7 @@ struct Answer {
 }
 
 fn answers(node: &Node) -> Vec<Answer> {
-    let attendees = node.lines.iter().filter_map(|line| attendee(line));
+    let attendees = node.lines.iter().filter_map(attendee);
     attendees
         .filter_map(|attendee| {
             let status = attendee.status.clone()?;
