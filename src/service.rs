@@ -143,7 +143,7 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     shutdown.soft.cancelled().await;
     started.ready.drain();
     if started.ready.store(clock.elapsed()).is_err() {
-        shutdown.stop_in(clock, WITHOUT_STORE);
+        shutdown.stop_after(async move { clock.sleep(WITHOUT_STORE).await });
     }
     leave(&started.seat, started.running, &shutdown).await;
     serving.await.context("the watch over the API died")?;
@@ -217,7 +217,7 @@ impl Started {
         shutdown.drain();
         self.ready.drain();
         if self.ready.store(self.clock.elapsed()).is_err() {
-            shutdown.stop_in(self.clock, WITHOUT_STORE);
+            shutdown.stop_after(async move { self.clock.sleep(WITHOUT_STORE).await });
         }
         leave(&self.seat, self.running, shutdown).await;
         close(self.store.as_ref(), shutdown).await;

@@ -6,14 +6,11 @@
 
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use tokio::signal::unix::Signal;
 use tokio::signal::unix::SignalKind;
 use tokio::signal::unix::signal;
 use tokio_util::sync::CancellationToken;
-
-use crate::clock::Clock;
 
 /// The two tokens, shared by everybody.
 #[derive(Debug, Clone, Default)]
@@ -59,11 +56,11 @@ impl Shutdown {
         self.hard.cancel();
     }
 
-    /// Stops after so long, if this process is still there.
-    pub fn stop_in(&self, clock: Arc<dyn Clock>, pause: Duration) {
+    /// Stops once `pause` has passed, if this process is still there.
+    pub fn stop_after(&self, pause: impl Future<Output = ()> + Send + 'static) {
         let shutdown = self.clone();
         tokio::spawn(async move {
-            clock.sleep(pause).await;
+            pause.await;
             tracing::warn!(
                 "the store takes no writes: stopping at once; the next start takes up what was claimed"
             );
