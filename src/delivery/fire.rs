@@ -1,6 +1,8 @@
 //! The fire-check's decisions: whether a claimed trigger is sent now, and how its series goes on. Pure, given the
 //! candidate and the time; the store calls it inside the transaction.
 
+mod rewound;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +18,6 @@ use crate::calendar::event::Event;
 use crate::clock::Clock;
 use crate::delivery::CatchUp;
 use crate::delivery::ChannelConfig;
-use crate::delivery::OnDoubt;
 use crate::delivery::domains::Domains;
 use crate::store::Candidate;
 use crate::store::Epoch;
@@ -169,27 +170,6 @@ impl FireJudge {
         self.room = room;
         self.domains = Some(Arc::clone(domains));
         self
-    }
-
-    /// In this epoch of the store, as the node knows it.
-    #[must_use]
-    pub(super) const fn in_epoch(mut self, epoch: Option<Epoch>) -> Self {
-        self.epoch = epoch;
-        self
-    }
-
-    /// What becomes of a trigger that was due before the database went back in time, and may have been sent.
-    fn rewound(&self, trigger: &Trigger) -> Option<Verdict> {
-        let epoch = self.epoch.as_ref()?;
-        if epoch
-            .missed_before
-            .is_some_and(|at| trigger.place.trigger_at < at)
-        {
-            return Some(Verdict::Conclude(Outcome::Missed, Reason::Outage));
-        }
-        let on_doubt = self.channels.get(&trigger.wish.channel)?.on_doubt;
-        let is_in_doubt = on_doubt == OnDoubt::Fail && epoch.lost?.may_hide(trigger.due_at);
-        is_in_doubt.then_some(Verdict::Conclude(Outcome::InDoubt, Reason::Rewound))
     }
 
     fn verdict(&self, candidate: &Candidate, now: DateTime<Utc>) -> Verdict {
