@@ -372,6 +372,8 @@ impl Embedded {
             id: self.owner.clone(),
             email: None,
             email_dead: None,
+            webhook_secrets: None,
+            link_epoch: 0,
             addresses: Vec::new(),
             phone: None,
             webhook: None,

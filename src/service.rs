@@ -63,6 +63,8 @@ use crate::trigger::ChannelKind;
 
 /// How long a drain goes on where the store takes no writes, and so keeps nothing of what a drain waits for.
 const WITHOUT_STORE: Duration = Duration::from_secs(3);
+/// How often a node looks whether another has rotated the secret of links.
+const FOLLOW: Duration = Duration::from_secs(2);
 
 /// Reads the configuration again.
 pub type Loader = Arc<dyn Fn() -> Result<Settings, Complaints> + Send + Sync>;
@@ -194,7 +196,7 @@ pub async fn start(settings: &Settings, own: Own, shutdown: &Shutdown) -> anyhow
     };
     let node = Node::assemble(parts, &name(settings, &seat), &live).await?;
     watch_cluster(&seat, shutdown);
-    Ok(Started {
+    let started = Started {
         changes: node.changes.clone(),
         detail: detail(&node),
         running: node.run(settings.worker.initial_delay, shutdown),
@@ -207,7 +209,9 @@ pub async fn start(settings: &Settings, own: Own, shutdown: &Shutdown) -> anyhow
         seat,
         epoch,
         live,
-    })
+    };
+    follow_secret(&started, shutdown);
+    Ok(started)
 }
 
 impl Started {
@@ -308,7 +312,26 @@ fn tracker(settings: &Settings) -> Arc<EpochTracker> {
 async fn tokens(store: &dyn Store) -> anyhow::Result<Tokens> {
     let fresh = Tokens::fresh_secret().context("the system has no random numbers to give")?;
     let secret = store.remember_first(token::SECRET, &fresh).await?;
-    Ok(Tokens::new(secret))
+    Ok(Tokens::new(&secret))
+}
+
+/// Makes links under the secret that the store has, which any node may rotate.
+fn follow_secret(started: &Started, shutdown: &Shutdown) {
+    let (store, clock) = (Arc::clone(&started.store), Arc::clone(&started.clock));
+    let (tokens, stop) = (started.tokens.clone(), shutdown.soft.clone());
+    let following = async move {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = clock.sleep(FOLLOW) => {}
+            }
+            // A store that does not answer is reported by what needs it.
+            if let Ok(Some(remembered)) = store.remembered(token::SECRET).await {
+                tokens.follow(&remembered);
+            }
+        }
+    };
+    watch_over("follower of the link secret", tokio::spawn(following), shutdown);
 }
 
 /// The name under which a restarted node takes back what it held: no other node of the cluster has its number.

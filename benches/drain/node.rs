@@ -233,6 +233,8 @@ impl BenchNode {
                 id: owner(index),
                 email: Some(format!("person{index}@example.org")),
                 email_dead: None,
+                webhook_secrets: None,
+                link_epoch: 0,
                 addresses: Vec::new(),
                 phone: None,
                 webhook: None,

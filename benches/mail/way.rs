@@ -84,6 +84,7 @@ fn letter() -> Letter {
         },
         language: "en".to_owned(),
         within: None,
+        own: carillon::channel::Own::default(),
     };
     let letter = compose(&letterhead, &message, SystemClock.now()).expect("it can be written");
     assert!(!letter.raw.contains("\r\n."), "nothing is stuffed");

@@ -102,6 +102,7 @@ async fn through_the_channel(endpoints: usize) {
                     content: Content::Json(document()),
                     language: "en".to_owned(),
                     within: None,
+                    own: carillon::channel::Own::default(),
                 };
                 let deadline = Deadline(SystemClock.elapsed() + Duration::from_mins(1));
                 let report = channel.send(&message, deadline).await;

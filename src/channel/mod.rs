@@ -38,6 +38,17 @@ pub struct Message {
     pub language: String,
     /// How long one call may take, from its beginning; none: as long as the channel has it.
     pub within: Option<Duration>,
+    /// What its owner alone has.
+    pub own: Own,
+}
+
+/// What a message has of its owner alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Own {
+    /// The link epoch: links in the message are good while the owner is in it.
+    pub link_epoch: i64,
+    /// What signs a call; none: as the configuration says.
+    pub secrets: Option<webhook::Secrets>,
 }
 
 impl Message {

@@ -88,6 +88,7 @@ mod tests {
             },
             language: "en".to_owned(),
             within: None,
+            own: crate::channel::Own::default(),
         }
     }
 

@@ -56,7 +56,7 @@ pub const DEFAULT_CALLS: usize = 8;
 pub struct Config {
     /// Where they may go.
     pub guard: Guard,
-    /// What they are signed by.
+    /// What signs calls for owners without secrets of their own.
     /// Without any, no call leaves.
     pub secrets: Option<Secrets>,
     /// How long one may take, from the name to the answer, where its message does not say.
@@ -119,15 +119,15 @@ impl WebhookChannel {
     }
 
     /// With where to report, for who may.
-    fn document(&self, id: &str, document: &str) -> String {
+    fn document(&self, message: &Message, document: &str) -> String {
         let places = self.callbacks.as_ref().zip(document.strip_suffix('}'));
         let Some((callbacks, open)) = places else {
             return document.to_owned();
         };
         format!(
             r#"{open},"ack_url":{},"fail_url":{}}}"#,
-            serde_json::Value::from(callbacks.complete(id)),
-            serde_json::Value::from(callbacks.fail(id)),
+            serde_json::Value::from(callbacks.complete(&message.id, message.own.link_epoch)),
+            serde_json::Value::from(callbacks.fail(&message.id, message.own.link_epoch)),
         )
     }
 
@@ -196,15 +196,16 @@ impl Channel for WebhookChannel {
                 error: "the message is not a JSON document".to_owned(),
             };
         };
-        let Some(secrets) = &self.config.secrets else {
+        let Some(shared) = &self.config.secrets else {
             return Report::Permanent {
                 error: "calls are not signed: name a file in channels.webhook.secret_file".to_owned(),
             };
         };
+        let secrets = message.own.secrets.as_ref().unwrap_or(shared);
         // Who allows what may have changed since the target was named.
         match self.config.guard.target(&message.to) {
             Ok(target) => {
-                let document = self.document(&message.id, document);
+                let document = self.document(message, document);
                 self.call(message, (target, secrets), document, deadline).await
             }
             Err(problem) => Report::Permanent {

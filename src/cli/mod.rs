@@ -13,6 +13,7 @@ mod instants;
 mod mcp;
 mod parse_time;
 mod preview;
+mod secrets;
 mod tokens;
 mod watch;
 
@@ -92,6 +93,8 @@ enum Command {
 
     /// After the database went back in time: show what would be sent, and let the nodes fire again
     AfterRestore(after_restore::Arguments),
+    /// Ask a running node to rotate the secret of the links in messages
+    Secrets(secrets::Arguments),
 
     /// Print the script by which a shell completes these commands, as in `source <(carillon completions bash)`
     Completions {
@@ -123,6 +126,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::AfterRestore(arguments) => {
             with_settings(cli, |_, settings| after_restore::run(arguments, &settings))
         }
+        Command::Secrets(arguments) => with_settings(cli, |_, settings| secrets::run(arguments, &settings)),
         Command::Completions { shell } => completions(*shell),
         Command::Preview(arguments) => match &cli.config {
             Some(_) => with_settings(cli, |_, settings| Ok(preview::run(arguments, Some(&settings)))),

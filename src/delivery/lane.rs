@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use secrecy::ExposeSecret;
 use tokio::sync::Notify;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::Semaphore;
@@ -23,9 +24,11 @@ use tokio_util::task::TaskTracker;
 use crate::channel::Channel;
 use crate::channel::Deadline;
 use crate::channel::Message;
+use crate::channel::Own;
 use crate::channel::Report;
 use crate::channel::breaker::Openness;
 use crate::channel::seats::Seats;
+use crate::channel::webhook::Secrets;
 use crate::clock::Clock;
 use crate::delivery::ChannelConfig;
 use crate::delivery::Config;
@@ -54,6 +57,7 @@ use crate::store::AttemptEnd;
 use crate::store::Candidate;
 use crate::store::Claimed;
 use crate::store::FireCheck;
+use crate::store::Owner;
 use crate::store::Settlement;
 use crate::store::Store;
 use crate::trigger::AttemptToken;
@@ -412,7 +416,7 @@ impl Lane {
             return unreadable.map(|error| settle::unreadable(error)).collect();
         };
         let lead = &candidates[lead];
-        let message = self.bounded(message);
+        let message = self.completed(message, &lead.owner);
         let report = self.put(&message, grant.deadline, began).await;
         learn::from(&self.shared, self.kind, lead, &report).await;
         let report = notice::report_for(lead, report);
@@ -434,10 +438,17 @@ impl Lane {
         ends.map(|end| notice::end_for(lead, config, end)).collect()
     }
 
-    /// A call that may take as long as the whole attempt would never have all of its time.
-    fn bounded(&self, mut message: Message) -> Message {
+    /// The message with what its owner alone has. A call that may take as long as the whole attempt would never have all
+    /// of its time.
+    fn completed(&self, mut message: Message, owner: &Owner) -> Message {
         let most = self.shared.config.borrow().delivery.send_within / 2;
         message.within = message.within.map(|within| within.min(most));
+        let secrets = owner.webhook_secrets.as_ref();
+        message.own = Own {
+            link_epoch: owner.link_epoch,
+            // They were checked when they were set.
+            secrets: secrets.and_then(|secrets| Secrets::parse(secrets.0.expose_secret()).ok()),
+        };
         message
     }
 

@@ -12,6 +12,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::channel::Blame;
 use crate::channel::Content;
 use crate::channel::Message;
+use crate::channel::Own;
 use crate::channel::Report;
 use crate::channel::sms::segments;
 use crate::delivery::ChannelConfig;
@@ -70,6 +71,7 @@ pub fn message(
         content,
         language: candidate.owner.locale.clone(),
         within: alarm.terms.dispatch_timeout_ms.map(Duration::from_millis),
+        own: Own::default(),
     }
 }
 

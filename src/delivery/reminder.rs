@@ -86,7 +86,8 @@ fn message(
     }
     let trigger = &candidate.trigger;
     let is_own = trigger.wish.recipient == Recipient::Owner;
-    let answer = is_own.then(|| renderer.answer_link(trigger.id)).flatten();
+    let epoch = candidate.owner.link_epoch;
+    let answer = is_own.then(|| renderer.answer_link(trigger.id, epoch)).flatten();
     let occasion = Occasion::of(candidate, content)?;
     let reminder = Reminder {
         answer: answer.as_deref(),

@@ -20,6 +20,7 @@ use super::Shared;
 use super::body;
 use super::problem::At;
 use super::problem::Problem;
+use super::reports;
 use crate::calendar::event::Occurrence;
 use crate::calendar::zone::Zone;
 use crate::change::Answered;
@@ -46,6 +47,8 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 struct Opened {
     delivery: Delivery,
     owner: Owner,
+    /// What its token is good for.
+    purpose: Purpose<'static>,
     /// What the form must give back.
     key: String,
 }
@@ -83,9 +86,10 @@ pub(super) async fn act(
     let act = field(&form, "act");
     let act = act.as_deref().and_then(Act::named);
     let has_key = field(&form, "key").is_some_and(|key| {
+        let form = form_of(&opened.delivery.id.to_string());
         shared
             .tokens
-            .check(&form_of(&opened.delivery.id.to_string()), Purpose::Answer, &key)
+            .check(&form, opened.purpose, &key, shared.clock.now())
     });
     let (Some(act), true) = (act, has_key) else {
         return Err(Problem::bad_request(
@@ -122,9 +126,9 @@ async fn open(shared: &Shared, id: &str, token: &str) -> Result<Option<Opened>, 
         return Ok(None);
     };
     let id = trigger.to_string();
-    if !shared.tokens.check(&id, Purpose::Answer, token) {
+    let Some(purpose) = reports::answering(shared, trigger, token).await? else {
         return Ok(None);
-    }
+    };
     let delivery = shared.store.delivery(trigger).await?;
     let Some(delivery) = delivery.filter(|it| it.wish.recipient == Recipient::Owner) else {
         return Ok(None);
@@ -133,7 +137,8 @@ async fn open(shared: &Shared, id: &str, token: &str) -> Result<Option<Opened>, 
     Ok(owner.map(|owner| Opened {
         delivery,
         owner,
-        key: shared.tokens.token(&form_of(&id), Purpose::Answer),
+        purpose,
+        key: shared.tokens.token(&form_of(&id), purpose),
     }))
 }
 
@@ -183,7 +188,9 @@ fn page(
     answered: Option<&Answered>,
     (said, chosen): (Option<Said>, Option<Act>),
 ) -> Result<Response, Problem> {
-    let Opened { delivery, owner, key } = opened;
+    let Opened {
+        delivery, owner, key, ..
+    } = opened;
     let zone = owner.person().zone;
     let occurrence = answered.and_then(|answered| answered.occurrence(delivery.place.occurrence));
     let occurrence = occurrence.map(|occurrence| reminder::told(occurrence, (shared.detail)()));

@@ -31,6 +31,7 @@ mod preferences;
 mod probes;
 mod problem;
 mod reports;
+mod secrets;
 mod ws;
 
 use std::net::SocketAddr;
@@ -288,6 +289,7 @@ fn admin_routes() -> Router<Shared> {
         .route("/v1/epoch", get(epoch::read))
         .route("/v1/cluster", get(members::list))
         .route("/v1/cluster/{id}", delete(members::remove))
+        .route("/v1/secrets/rotate", post(secrets::rotate))
         .route("/-/reload", post(probes::reload))
 }
 

@@ -9,7 +9,9 @@ use axum::http::HeaderMap;
 use axum::http::StatusCode;
 use chrono::DateTime;
 use chrono::Utc;
+use secrecy::ExposeSecret;
 use serde::Deserialize;
+use serde::Deserializer;
 use serde::Serialize;
 
 use super::Shared;
@@ -27,7 +29,9 @@ use crate::calendar::address;
 use crate::calendar::zone::Zone;
 use crate::channel::sms::number::Number;
 use crate::channel::webhook::Guard;
+use crate::channel::webhook::Secrets;
 use crate::store::Owner;
+use crate::store::SigningSecrets;
 use crate::store::Webhook;
 use crate::trigger::ChannelKind;
 use crate::trigger::OwnerId;
@@ -84,6 +88,20 @@ pub(super) struct OwnerBody {
     /// Addresses of others that the back end vouches for, to which their alarms may write.
     #[serde(default)]
     verified: Vec<String>,
+    /// What signs their calls in place of the secrets of the configuration; none if empty or null. What is left out keeps
+    /// what is stored, for it is never answered.
+    #[serde(default, deserialize_with = "secrets", skip_serializing)]
+    webhook_secrets: Option<SigningSecrets>,
+    /// Whether they have such secrets. It is told, and taken back unread.
+    #[serde(default)]
+    has_webhook_secrets: bool,
+}
+
+/// Secrets, one a line, typed before anything can log them.
+fn secrets<'de, D: Deserializer<'de>>(body: D) -> Result<Option<SigningSecrets>, D::Error> {
+    let secrets: Option<Vec<String>> = Deserialize::deserialize(body)?;
+    let lines = secrets.unwrap_or_default().join("\n");
+    Ok(Some(SigningSecrets(lines.into())))
 }
 
 /// Nothing is sent to the address for a while.
@@ -148,6 +166,11 @@ pub(super) async fn put(
         .await?;
     let owner = owner_of(id, body::json(&bytes)?, shared.webhooks.as_ref())?;
     let before = shared.changes.put_owner(owner.clone()).await?;
+    let kept = before.as_ref().and_then(|before| before.webhook_secrets.clone());
+    let owner = Owner {
+        webhook_secrets: owner.webhook_secrets.or(kept),
+        ..owner
+    };
     let status = if before.is_some() {
         StatusCode::OK
     } else {
@@ -195,6 +218,8 @@ fn answer(owner: Owner) -> OwnerAnswer {
             defaults: wanted.defaults,
             sources: wanted.sources,
             verified: wanted.verified,
+            has_webhook_secrets: owner.webhook_secrets.is_some_and(|secrets| !secrets.is_empty()),
+            webhook_secrets: None,
         },
     }
 }
@@ -214,6 +239,10 @@ fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Own
     });
     if let Some(webhook) = &body.webhook {
         flaws.check("/webhook/url".to_owned(), is_target(&webhook.url, targets));
+    }
+    if let Some(secrets) = body.webhook_secrets.as_ref().filter(|it| !it.is_empty()) {
+        let read = Secrets::parse(secrets.0.expose_secret());
+        flaws.check("/webhook_secrets".to_owned(), read.map(drop));
     }
     flaws.check("/time_zone".to_owned(), is_zone(&body.time_zone));
     flaws.check("/locale".to_owned(), is_language(&body.locale));
@@ -255,6 +284,8 @@ fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Own
         enabled: body.enabled,
         muted,
         preferences,
+        webhook_secrets: body.webhook_secrets,
+        link_epoch: 0,
     })
 }
 

@@ -28,6 +28,7 @@ use crate::store::Notice;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::store::token::Scope;
+use crate::token;
 use crate::token::Purpose;
 use crate::trigger::TriggerId;
 use crate::trigger::outcome::Reported;
@@ -101,7 +102,7 @@ async fn end(
 ) -> Result<Json<Reply>, Problem> {
     let (parts, body) = request.into_parts();
     let id = if let Some(token) = &with.token {
-        opened(shared, id, Purpose::Complete, token)?
+        completing(shared, id, token).await?
     } else {
         let caller = shared.guard.admit(&parts, Scope::Write).await?;
         own(shared, &caller, id).await?
@@ -120,7 +121,7 @@ pub(super) async fn receipt(
     At((provider, id, token)): At<(String, String, String)>,
     request: Request,
 ) -> Result<StatusCode, Problem> {
-    let id = opened(&shared, &id, Purpose::Receipt(&provider), &token)?;
+    let id = opened(&shared, &id, Purpose::Receipt(&provider), &token).await?;
     let read = shared.receipts.get(&provider).ok_or_else(nothing_here)?;
     let (parts, body) = request.into_parts();
     let body = body::Arriving::new(body, &parts.headers, LARGEST, &shared)?
@@ -164,10 +165,39 @@ async fn own(shared: &Shared, caller: &Caller, id: &str) -> Result<TriggerId, Pr
 }
 
 /// The trigger that `token` speaks of.
-fn opened(shared: &Shared, id: &str, purpose: Purpose<'_>, token: &str) -> Result<TriggerId, Problem> {
+async fn opened(shared: &Shared, id: &str, purpose: Purpose<'_>, token: &str) -> Result<TriggerId, Problem> {
     let id: TriggerId = id.parse().map_err(|_| nothing_here())?;
-    let opens = shared.tokens.check(&id.to_string(), purpose, token);
+    let opens = opens(shared, id, purpose, token).await?;
     opens.then_some(id).ok_or_else(nothing_here)
+}
+
+/// Whether `token` opens this, by the secret that the store has now: another node may have rotated it.
+async fn opens(shared: &Shared, id: TriggerId, purpose: Purpose<'_>, token: &str) -> Result<bool, Problem> {
+    if let Some(remembered) = shared.store.remembered(token::SECRET).await? {
+        shared.tokens.follow(&remembered);
+    }
+    let now = shared.clock.now();
+    Ok(shared.tokens.check(&id.to_string(), purpose, token, now))
+}
+
+/// What `token` is good for, if it answers the reminder of this trigger in the link epoch of its owner.
+pub(super) async fn answering(
+    shared: &Shared,
+    id: TriggerId,
+    token: &str,
+) -> Result<Option<Purpose<'static>>, Problem> {
+    let Some(epoch) = shared.store.link_epoch(id).await? else {
+        return Ok(None);
+    };
+    let purpose = Purpose::Answer(epoch);
+    Ok(opens(shared, id, purpose, token).await?.then_some(purpose))
+}
+
+/// The trigger whose work `token` may report on, in the link epoch of its owner.
+async fn completing(shared: &Shared, id: &str, token: &str) -> Result<TriggerId, Problem> {
+    let trigger: TriggerId = id.parse().map_err(|_| nothing_here())?;
+    let epoch = shared.store.link_epoch(trigger).await?.ok_or_else(nothing_here)?;
+    opened(shared, id, Purpose::Complete(epoch), token).await
 }
 
 async fn record(shared: &Shared, notice: Notice) -> Result<(), Problem> {

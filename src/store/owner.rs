@@ -2,6 +2,8 @@
 
 use chrono::DateTime;
 use chrono::Utc;
+use secrecy::ExposeSecret;
+use secrecy::SecretString;
 
 use crate::calendar::zone::Zone;
 use crate::trigger::ChannelKind;
@@ -35,7 +37,31 @@ pub struct Owner {
     pub muted: Vec<ChannelKind>,
     /// What they want of their alarms.
     pub preferences: Preferences,
+    /// What signs their calls; none: as the configuration says. Written with the owner, none keeps what is stored.
+    pub webhook_secrets: Option<SigningSecrets>,
+    /// Links in messages are good for the epoch that made them. Not written with the owner: the store raises it when an
+    /// address changes or the owner is disabled or enabled.
+    pub link_epoch: i64,
 }
+
+/// Secrets that sign the calls of one owner, one a line; empty where the owner has none.
+#[derive(Debug, Clone, Default)]
+pub struct SigningSecrets(pub SecretString);
+
+impl SigningSecrets {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.expose_secret().is_empty()
+    }
+}
+
+impl PartialEq for SigningSecrets {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.expose_secret() == other.0.expose_secret()
+    }
+}
+
+impl Eq for SigningSecrets {}
 
 impl Owner {
     /// The person as whom they read events. A zone that is no longer known is read as UTC.

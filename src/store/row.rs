@@ -20,6 +20,7 @@ use crate::store::KeptMessage;
 use crate::store::Living;
 use crate::store::OutboxEntry;
 use crate::store::Owner;
+use crate::store::SigningSecrets;
 use crate::store::Standalone;
 use crate::store::StoreError;
 use crate::store::Version;
@@ -322,6 +323,11 @@ pub fn owner<R: Values>(row: &R) -> Result<Owner, StoreError> {
             .collect::<Result<_, _>>()
             .map_err(|error| columns.corrupt("muted", error))?,
         preferences: columns.json("preferences")?,
+        webhook_secrets: columns
+            .value::<Option<String>>("webhook_secrets")?
+            .filter(|secrets| !secrets.is_empty())
+            .map(|secrets| SigningSecrets(secrets.into())),
+        link_epoch: columns.value("link_epoch")?,
     })
 }
 

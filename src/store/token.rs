@@ -13,6 +13,7 @@ use crate::store::StoreError;
 use crate::store::row::Columns;
 use crate::store::value::Values;
 use crate::trigger::OwnerId;
+use crate::trigger::TriggerId;
 
 /// Access tokens at the most.
 pub const MOST_TOKENS: u32 = 1_000;
@@ -127,7 +128,7 @@ pub enum Issued {
     TooMany,
 }
 
-/// The verbs of access tokens.
+/// The verbs of access tokens, and of the epoch to which the tokens in links are bound.
 #[async_trait::async_trait]
 pub trait AccessTokens {
     /// Makes a token. [`StoreError::UnknownOwner`] if there is no such owner.
@@ -142,6 +143,9 @@ pub trait AccessTokens {
     /// Notes that the token with this hash was presented at `at`, unless that was noted less than a minute ago. Says
     /// whether it was noted.
     async fn token_used(&self, hash: &[u8; 32], at: DateTime<Utc>) -> Result<bool, StoreError>;
+
+    /// The link epoch of the owner of this trigger, which waits or is in history; none if the owner is disabled or gone.
+    async fn link_epoch(&self, id: TriggerId) -> Result<Option<i64>, StoreError>;
 
     /// Takes back the token of this name. Says whether there was one.
     async fn revoke_token(&self, name: &str) -> Result<bool, StoreError>;

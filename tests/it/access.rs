@@ -7,6 +7,7 @@ use carillon::clock::SystemClock;
 use carillon::store::Store;
 use carillon::store::sqlite::Options;
 use carillon::store::sqlite::SqliteStore;
+use carillon::store::token::AccessTokens;
 use carillon::token::Purpose;
 use carillon::token::SECRET;
 use carillon::token::Tokens;
@@ -204,6 +205,12 @@ struct Scene {
     tokens: Tokens,
 }
 
+async fn store_of(node: &Node) -> SqliteStore {
+    let (path, clock) = (node.home.database(), std::sync::Arc::new(SystemClock));
+    let store = SqliteStore::open_beside(&path, clock, Options::default()).await;
+    store.expect("it opens beside the node")
+}
+
 impl Scene {
     async fn new(node: Node) -> Self {
         let document = Document(node.get("/openapi.json").await.ok());
@@ -213,14 +220,12 @@ impl Scene {
             .await
             .ok();
         let rows = node.history_of(1).await;
-        let (path, clock) = (node.home.database(), std::sync::Arc::new(SystemClock));
-        let store = SqliteStore::open_beside(&path, clock, Options::default()).await;
-        let store = store.expect("it opens beside the node");
+        let store = store_of(&node).await;
         let secret = store.remembered(SECRET).await.unwrap().expect("there is one");
         store.close().await;
         Self {
             reminder: rows[0]["id"].as_str().unwrap().to_owned(),
-            tokens: Tokens::new(secret),
+            tokens: Tokens::new(&secret),
             node,
             document,
         }
@@ -250,7 +255,12 @@ impl Scene {
         } else if path.starts_with("/v1/owners/{id}/events/") {
             values.insert("uid", "soon".to_owned());
         } else if path.starts_with("/answer/") {
-            let token = self.tokens.token(reminder, Purpose::Answer);
+            let store = store_of(&self.node).await;
+            let epoch = store.link_epoch(reminder.parse().unwrap()).await.unwrap();
+            store.close().await;
+            let token = self
+                .tokens
+                .token(reminder, Purpose::Answer(epoch.expect("an owner")));
             let page = self.node.get(&format!("/answer/{reminder}/{token}")).await;
             let page = page.body.as_str().expect("a page").to_owned();
             let key = page.split_once("name=\"key\" value=\"").expect("a form").1;

@@ -145,3 +145,125 @@ async fn without_an_address_or_by_choice_mails_have_no_links() {
         assert!(!text.contains("/answer/") && !html.contains("/answer/"));
     }
 }
+
+async fn opens(link: &str) -> StatusCode {
+    client()
+        .get(link)
+        .send()
+        .await
+        .expect("the node answers")
+        .status()
+}
+
+/// A link of a new reminder, whose event has this key.
+async fn fresh_link(node: &Node, key: &str, number: usize) -> String {
+    let event = Calendar::far_away(key).alarm_at(whole_second_in(2));
+    node.put_event(key, &event).await.ok();
+    node.history_of(number).await;
+    link(&newest(node).await.0, "mute")
+}
+
+async fn put_anna(node: &Node, email: &str, enabled: bool) {
+    let owner = serde_json::json!({ "email": email, "time_zone": "Europe/Berlin", "enabled": enabled });
+    node.put("/v1/owners/anna", "application/json", owner.to_string())
+        .await
+        .ok();
+}
+
+async fn links_die_with_the_address_and_when_the_owner_is_disabled(home: Home) {
+    let node = start(home).await;
+    put_anna(&node, "anna@example.org", true).await;
+    let first = fresh_link(&node, "first", 1).await;
+    put_anna(&node, "anna@example.org", true).await;
+    assert_eq!(
+        opens(&first).await,
+        StatusCode::OK,
+        "nothing that matters changed"
+    );
+
+    put_anna(&node, "anna.new@example.org", true).await;
+    assert_eq!(opens(&first).await, StatusCode::NOT_FOUND);
+    put_anna(&node, "anna@example.org", true).await;
+    assert_eq!(
+        opens(&first).await,
+        StatusCode::NOT_FOUND,
+        "a dead link stays dead"
+    );
+
+    let second = fresh_link(&node, "second", 2).await;
+    assert_eq!(opens(&second).await, StatusCode::OK);
+    for enabled in [false, true] {
+        put_anna(&node, "anna@example.org", enabled).await;
+        assert_eq!(opens(&second).await, StatusCode::NOT_FOUND, "enabled: {enabled}");
+    }
+}
+
+#[tokio::test]
+async fn links_die_with_the_address_and_when_the_owner_is_disabled_on_sqlite() {
+    links_die_with_the_address_and_when_the_owner_is_disabled(Home::new()).await;
+}
+
+#[tokio::test]
+async fn links_die_with_the_address_and_when_the_owner_is_disabled_on_postgres() {
+    let server = Postgres::start().await;
+    let database = server.database().await;
+    links_die_with_the_address_and_when_the_owner_is_disabled(Home::new().in_cluster(&database)).await;
+}
+
+fn rotate(node: &Node, keep: &str) -> String {
+    let done = node.home.command(&["secrets", "rotate", "--keep", keep]).output();
+    let done = done.expect("it runs");
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+#[tokio::test]
+async fn rotated_secret_keeps_links_for_a_while_and_then_kills_them() {
+    let node = start(Home::new()).await;
+    let first = fresh_link(&node, "first", 1).await;
+
+    let said = rotate(&node, "24h");
+    assert!(said.contains("are good until"), "{said}");
+    assert_eq!(opens(&first).await, StatusCode::OK);
+    let second = fresh_link(&node, "second", 2).await;
+    assert_eq!(opens(&second).await, StatusCode::OK);
+
+    rotate(&node, "0s");
+    assert_eq!(opens(&first).await, StatusCode::NOT_FOUND);
+    assert_eq!(opens(&second).await, StatusCode::NOT_FOUND);
+    let third = fresh_link(&node, "third", 3).await;
+    assert_eq!(opens(&third).await, StatusCode::OK);
+    let refused = node
+        .home
+        .command(&["secrets", "rotate", "--keep", "soon"])
+        .output();
+    let refused = String::from_utf8_lossy(&refused.expect("it runs").stderr).into_owned();
+    assert!(refused.contains("`soon`"), "{refused}");
+}
+
+#[tokio::test]
+async fn other_nodes_follow_a_rotation_without_restart() {
+    let server = Postgres::start().await;
+    let database = server.database().await;
+    let sender = start(Home::new().in_cluster(&database)).await;
+    let other = Home::new().with("WORKER__ENABLED", "false").in_cluster(&database);
+    let other = other.start().await;
+    let here = |link: &str| {
+        let (_, path) = link.split_once("/answer/").expect("a link");
+        other.url(&format!("/answer/{path}"))
+    };
+    let first = fresh_link(&sender, "first", 1).await;
+    assert_eq!(opens(&here(&first)).await, StatusCode::OK);
+
+    rotate(&other, "0s");
+
+    assert_eq!(opens(&first).await, StatusCode::NOT_FOUND);
+    // The sender makes links under the new secret within seconds.
+    crate::harness::eventually("a good link", async || {
+        let number = sender.history().await.len() + 1;
+        let link = fresh_link(&sender, &format!("e{number}"), number).await;
+        let status = opens(&here(&link)).await;
+        (status == StatusCode::OK).then_some(())
+    })
+    .await;
+}

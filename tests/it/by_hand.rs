@@ -200,6 +200,8 @@ pub fn owner(id: &str, time_zone: &str) -> Owner {
         id: OwnerId(id.to_owned()),
         email: Some(format!("{id}@example.com")),
         email_dead: None,
+        webhook_secrets: None,
+        link_epoch: 0,
         addresses: Vec::new(),
         phone: None,
         webhook: None,

@@ -82,6 +82,7 @@ fn message(id: u32) -> Message {
         },
         language: "en".to_owned(),
         within: None,
+        own: carillon::channel::Own::default(),
     }
 }
 

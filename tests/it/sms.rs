@@ -84,6 +84,7 @@ impl Station {
             content: Content::Text(text.to_owned()),
             language: "en".to_owned(),
             within: None,
+            own: carillon::channel::Own::default(),
         };
         let deadline = Deadline(SystemClock.elapsed() + WHOLE);
         self.channel.send(&message, deadline).await
@@ -109,7 +110,7 @@ fn taken() -> Conduct {
 }
 
 fn callbacks() -> Callbacks {
-    Callbacks::new("https://reminders.example.org", Tokens::new("secret".to_owned()))
+    Callbacks::new("https://reminders.example.org", Tokens::new("secret"))
 }
 
 fn is_transient(report: &Report) -> bool {
@@ -308,7 +309,7 @@ async fn kannel_delivers_and_reports_it() {
         kannel.port
     );
     let base = format!("http://127.0.0.1:{}", receipts.port);
-    let callbacks = Callbacks::new(&base, Tokens::new("secret".to_owned()));
+    let callbacks = Callbacks::new(&base, Tokens::new("secret"));
     let station = Station::with(r#"["own"]"#, &providers, Some(&callbacks));
     let plain =
         "Starts in 15 minutes: Grüße {x} \"Tea\" - Tue 1 Dec 2026, 09:30-10:00 (Europe/Berlin, UTC+1)";

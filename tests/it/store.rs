@@ -406,6 +406,8 @@ pub fn owner(id: &str) -> Owner {
         id: OwnerId(id.into()),
         email: Some(format!("{id}@example.org")),
         email_dead: None,
+        webhook_secrets: None,
+        link_epoch: minute(0).timestamp_millis(),
         addresses: vec![format!("{id}@example.com")],
         phone: Some("+4930123456".into()),
         webhook: None,

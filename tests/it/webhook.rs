@@ -70,6 +70,7 @@ fn message(id: u64, to: &str) -> Message {
         content: Content::Json(DOCUMENT.to_owned()),
         language: "en".to_owned(),
         within: None,
+        own: carillon::channel::Own::default(),
     }
 }
 

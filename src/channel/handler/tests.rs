@@ -56,6 +56,7 @@ impl Scene {
             content: Content::Json(document),
             language: "en".to_owned(),
             within,
+            own: crate::channel::Own::default(),
         };
         let deadline = Deadline(self.clock.elapsed() + attempt);
         self.channel.send(&message, deadline).await

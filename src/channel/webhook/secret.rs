@@ -22,6 +22,18 @@ const MOST: usize = 5;
 #[derive(Debug, Clone)]
 pub struct Secrets(Vec<SecretSlice<u8>>);
 
+impl PartialEq for Secrets {
+    fn eq(&self, other: &Self) -> bool {
+        let keys = |secrets: &Self| -> Vec<Vec<u8>> {
+            let keys = secrets.0.iter();
+            keys.map(|key| key.expose_secret().to_vec()).collect()
+        };
+        keys(self) == keys(other)
+    }
+}
+
+impl Eq for Secrets {}
+
 impl Secrets {
     /// Reads secrets, one a line.
     ///

@@ -131,10 +131,10 @@ impl Renderer {
         self
     }
 
-    /// Where the reminder of this trigger is answered, if it can be.
-    pub fn answer_link(&self, trigger: TriggerId) -> Option<String> {
+    /// Where the reminder of this trigger is answered, if it can be, in this link epoch of its owner.
+    pub fn answer_link(&self, trigger: TriggerId, epoch: i64) -> Option<String> {
         let answers = self.answers.as_ref()?;
-        Some(answers.answer(&trigger.to_string()))
+        Some(answers.answer(&trigger.to_string(), epoch))
     }
 
     /// The languages that leave something to English.
@@ -198,6 +198,7 @@ impl Renderer {
             content,
             language: words.tag.clone(),
             within: None,
+            own: channel::Own::default(),
         })
     }
 
@@ -231,6 +232,7 @@ impl Renderer {
             content,
             language: words.tag.clone(),
             within: None,
+            own: channel::Own::default(),
         })
     }
 

@@ -5,7 +5,8 @@
 macro_rules! columns {
     (owner) => {
         "o.id, o.email, o.addresses, o.phone, o.time_zone, o.locale, o.enabled, o.muted, o.preferences,
-             o.webhook_url, o.webhook_failing_since, o.webhook_disabled, o.email_dead_until, o.email_dead_says"
+             o.webhook_url, o.webhook_failing_since, o.webhook_disabled, o.email_dead_until, o.email_dead_says,
+             o.webhook_secrets, o.link_epoch"
     };
     (event) => {
         "e.row_id, e.source, e.key, e.owner, e.uid, e.version, e.deleted_at, e.quarantine, e.changed_at, e.ics"

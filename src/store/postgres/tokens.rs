@@ -14,6 +14,7 @@ use crate::store::token::AccessTokens;
 use crate::store::token::Issued;
 use crate::store::token::MOST_TOKENS;
 use crate::store::token::NewToken;
+use crate::trigger::TriggerId;
 
 #[async_trait::async_trait]
 impl AccessTokens for PostgresStore {
@@ -31,6 +32,10 @@ impl AccessTokens for PostgresStore {
 
     async fn token_used(&self, hash: &[u8; 32], at: DateTime<Utc>) -> Result<bool, StoreError> {
         in_transaction!(self, |tx, _| used(tx, hash, at))
+    }
+
+    async fn link_epoch(&self, id: TriggerId) -> Result<Option<i64>, StoreError> {
+        repeating!(self, |conn| owners::link_epoch(conn, &id.0).await)
     }
 
     async fn revoke_token(&self, name: &str) -> Result<bool, StoreError> {

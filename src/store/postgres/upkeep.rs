@@ -124,6 +124,24 @@ pub async fn remember(conn: &mut PgConnection, name: &str, value: &str) -> Resul
     Ok(())
 }
 
+/// Replaces a remembered value, if it is still `before`.
+pub async fn remember_instead(
+    conn: &mut PgConnection,
+    name: &str,
+    (before, value): (&str, &str),
+) -> Result<bool, StoreError> {
+    let done = sqlx::query(
+        "-- remember_instead
+         UPDATE memory SET value = $3 WHERE name = $1 AND value = $2",
+    )
+    .bind(name)
+    .bind(before)
+    .bind(value)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
 /// Remembers a value unless there is one of that name; returns the one there is.
 pub async fn remember_first(conn: &mut PgConnection, name: &str, value: &str) -> Result<String, StoreError> {
     let first = sqlx::query_scalar(

@@ -2,6 +2,7 @@
 
 use chrono::DateTime;
 use chrono::Utc;
+use secrecy::ExposeSecret;
 use sqlx::Row;
 use sqlx::Sqlite;
 use sqlx::SqliteConnection;
@@ -31,14 +32,19 @@ pub async fn put(
     let query = sqlx::query(
         "-- put_owner
          INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at,
-             webhook_url)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+             webhook_url, webhook_secrets, link_epoch)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
          ON CONFLICT (id) DO UPDATE SET
              email = excluded.email, addresses = excluded.addresses, phone = excluded.phone,
              time_zone = excluded.time_zone, locale = excluded.locale, enabled = excluded.enabled,
              muted = excluded.muted, preferences = excluded.preferences, changed_at = excluded.changed_at,
              webhook_url = excluded.webhook_url, webhook_failing_since = NULL, webhook_disabled = NULL,
              email_dead_until = NULL, email_dead_says = NULL,
+             webhook_secrets = coalesce(excluded.webhook_secrets, owner.webhook_secrets),
+             link_epoch = CASE
+                 WHEN (owner.email, owner.webhook_url, owner.enabled)
+                     IS NOT (excluded.email, excluded.webhook_url, excluded.enabled)
+                 THEN max(excluded.link_epoch, owner.link_epoch + 1) ELSE owner.link_epoch END,
              plan_asked = plan_asked + ((time_zone, email, addresses, preferences)
                  IS NOT (excluded.time_zone, excluded.email, excluded.addresses, excluded.preferences))
          RETURNING plan_asked, plan_done < plan_asked AS to_plan",
@@ -54,8 +60,8 @@ pub async fn add(conn: &mut SqliteConnection, owner: &Owner, now: DateTime<Utc>)
     let query = sqlx::query(
         "-- add_owner
          INSERT INTO owner (id, email, addresses, phone, time_zone, locale, enabled, muted, preferences, changed_at,
-             webhook_url)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+             webhook_url, webhook_secrets, link_epoch)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
          ON CONFLICT (id) DO NOTHING",
     );
     let done = with_values(query, owner, now).execute(conn).await?;
@@ -81,6 +87,27 @@ fn with_values<'q>(
         .bind(json(&owner.preferences))
         .bind(millis(now))
         .bind(owner.webhook.as_ref().map(|webhook| &webhook.url))
+        .bind(
+            owner
+                .webhook_secrets
+                .as_ref()
+                .map(|secrets| secrets.0.expose_secret()),
+        )
+        .bind(millis(now))
+}
+
+/// The link epoch of the owner of a trigger that waits or is in history, unless the owner is disabled.
+pub async fn link_epoch(conn: &mut SqliteConnection, trigger: &[u8]) -> Result<Option<i64>, StoreError> {
+    let found = sqlx::query_scalar(
+        "-- link_epoch
+         SELECT link_epoch FROM owner WHERE enabled AND id = (
+             SELECT owner FROM delivery WHERE id = ?1
+             UNION ALL SELECT owner FROM alarm_trigger WHERE id = ?1 LIMIT 1)",
+    )
+    .bind(trigger)
+    .fetch_optional(conn)
+    .await?;
+    Ok(found)
 }
 
 /// Notes what was learnt of an owner's webhook, if that is news.

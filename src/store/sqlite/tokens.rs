@@ -14,6 +14,7 @@ use crate::store::token::AccessTokens;
 use crate::store::token::Issued;
 use crate::store::token::MOST_TOKENS;
 use crate::store::token::NewToken;
+use crate::trigger::TriggerId;
 
 #[async_trait::async_trait]
 impl AccessTokens for SqliteStore {
@@ -57,6 +58,10 @@ impl AccessTokens for SqliteStore {
         .execute(&mut *self.writer.acquire().await?)
         .await?;
         Ok(noted.rows_affected() == 1)
+    }
+
+    async fn link_epoch(&self, id: TriggerId) -> Result<Option<i64>, StoreError> {
+        owners::link_epoch(&mut *self.reader.acquire().await?, &id.0).await
     }
 
     async fn revoke_token(&self, name: &str) -> Result<bool, StoreError> {

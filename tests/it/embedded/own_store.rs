@@ -118,6 +118,7 @@ counting! {
     remembered(name: &str) -> Option<String>;
     remember(name: &str, value: &str) -> ();
     remember_first(name: &str, value: &str) -> String;
+    remember_instead(name: &str, change: (&str, &str)) -> bool;
 }
 
 #[async_trait]
@@ -163,6 +164,10 @@ impl AccessTokens for Counting {
 
     async fn token_used(&self, hash: &[u8; 32], at: Instant) -> Answered<bool> {
         self.inner.token_used(hash, at).await
+    }
+
+    async fn link_epoch(&self, id: TriggerId) -> Answered<Option<i64>> {
+        self.inner.link_epoch(id).await
     }
 
     async fn revoke_token(&self, name: &str) -> Answered<bool> {

@@ -12,6 +12,7 @@ use super::Edge;
 use super::Reply;
 use super::event;
 use super::local;
+use super::reports::EPOCH;
 use super::reports::tokens;
 use crate::by_hand::instant;
 
@@ -42,7 +43,7 @@ async fn reminded() -> (Edge, Delivery) {
 
 fn link(reminder: &Delivery) -> String {
     let id = reminder.id.to_string();
-    format!("/answer/{id}/{}", tokens().token(&id, Purpose::Answer))
+    format!("/answer/{id}/{}", tokens().token(&id, Purpose::Answer(EPOCH)))
 }
 
 /// Presses a button of the page, as it is now.
@@ -255,13 +256,16 @@ async fn what_has_started_is_not_waited_for() {
 async fn a_wrong_link_opens_nothing() {
     let (edge, reminder) = reminded().await;
     let id = reminder.id.to_string();
-    let token = tokens().token(&id, Purpose::Answer);
+    let token = tokens().token(&id, Purpose::Answer(EPOCH));
     let other = "0123456789abcdef0123456789abcdef";
     let wrong = [
-        format!("/answer/{id}/{}", tokens().token(&id, Purpose::Complete)),
+        format!("/answer/{id}/{}", tokens().token(&id, Purpose::Complete(EPOCH))),
         format!("/answer/{id}/{}", &token[1..]),
         format!("/answer/{other}/{token}"),
-        format!("/answer/{other}/{}", tokens().token(other, Purpose::Answer)),
+        format!(
+            "/answer/{other}/{}",
+            tokens().token(other, Purpose::Answer(EPOCH))
+        ),
         format!("/answer/nonsense/{token}"),
     ];
     let page = edge.get(&link(&reminder)).await;

@@ -16,7 +16,7 @@ async fn an_owner_is_created_replaced_and_read() {
     let expected = json!({
         "id": "anna", "email": "anna@example.org", "addresses": [], "phone": null, "time_zone": "UTC",
         "locale": "en", "enabled": true, "muted": [], "display": null, "routes": [], "defaults": {}, "sources": {},
-        "verified": [],
+        "verified": [], "has_webhook_secrets": false,
     });
     assert_eq!(created.json(), expected);
     let changed =

@@ -43,8 +43,11 @@ use crate::by_hand::Hand;
 use crate::by_hand::instant;
 use crate::harness::postgres::Postgres;
 
+/// The link epoch of an owner who is put at 08:00 UTC.
+pub const EPOCH: i64 = 1_796_112_000_000;
+
 pub fn tokens() -> Tokens {
-    Tokens::new("a secret of this test".to_owned())
+    Tokens::new("a secret of this test")
 }
 
 /// One provider, `courier`, that says `status=…` in the query or in a form.
@@ -139,7 +142,7 @@ fn receipt(id: &str, status: &str) -> String {
 }
 
 fn ending(id: &str, verb: &str) -> String {
-    let token = tokens().token(id, Purpose::Complete);
+    let token = tokens().token(id, Purpose::Complete(EPOCH));
     format!("/v1/deliveries/{id}/{verb}?token={token}")
 }
 
@@ -422,10 +425,10 @@ async fn who_took_the_work_says_how_it_ended_and_history_shows_it() {
 #[tokio::test]
 async fn whatever_does_not_open_is_answered_alike() {
     let (field, id) = Field::awaiting().await;
-    let token = tokens().token(&id, Purpose::Complete);
+    let token = tokens().token(&id, Purpose::Complete(EPOCH));
     let receipts = tokens().token(&id, Purpose::Receipt("courier"));
     let other = "00".repeat(16);
-    let of_other = tokens().token(&other, Purpose::Complete);
+    let of_other = tokens().token(&other, Purpose::Complete(EPOCH));
     let receipt_of_other = tokens().token(&other, Purpose::Receipt("courier"));
     let unknown = tokens().token(&id, Purpose::Receipt("pigeon"));
     let mut answers = Vec::new();
@@ -476,7 +479,7 @@ async fn a_report_needs_the_token_of_its_message_or_that_of_the_api() {
     assert_eq!(post(ending(&id, "fail"), "").await.status, 200);
     assert_eq!(post(bare, "Bearer s3cret").await.status, 200);
     // The message's own token opens nothing else.
-    let token = tokens().token(&id, Purpose::Complete);
+    let token = tokens().token(&id, Purpose::Complete(EPOCH));
     let read = edge.get(&format!("/v1/deliveries/{id}?token={token}")).await;
     assert_eq!(read.status, 401);
 }

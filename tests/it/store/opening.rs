@@ -216,6 +216,8 @@ async fn an_owner_comes_back_as_it_was_put_and_keeps_what_is_its_own(base: &Base
     let before = stage.store.put_owner(&changed).await.expect("it is stored");
 
     assert_eq!(before.before, Some(owner("ada")));
+    // Another address begins another link epoch, at the same instant, too.
+    changed.link_epoch += 1;
     let stored = stage
         .store
         .owner(&OwnerId("ada".into()))

@@ -258,6 +258,16 @@ async fn whoever_remembers_first_is_who_all_go_by(base: &Base) {
     }
     let remembered = stage.store.remembered("secret").await.expect("an answer");
     assert_eq!(remembered.as_deref(), Some("one"));
+    for (before, value, is_replaced) in [
+        ("another", "two", false),
+        ("one", "two", true),
+        ("one", "three", false),
+    ] {
+        let replaced = stage.store.remember_instead("secret", (before, value)).await;
+        assert_eq!(replaced.expect("an answer"), is_replaced, "{value}");
+    }
+    let remembered = stage.store.remembered("secret").await.expect("an answer");
+    assert_eq!(remembered.as_deref(), Some("two"));
 }
 
 async fn who_holds_a_copy_is_told_in_pages_and_without_reading_the_copies(base: &Base) {

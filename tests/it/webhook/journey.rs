@@ -5,6 +5,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use super::SECRET;
+use super::classes::is_signed;
 use super::classes::verify;
 use crate::harness::api::OWNER;
 use crate::harness::calendar::Calendar;
@@ -243,4 +244,74 @@ async fn what_is_over_the_limit_is_told_in_one_call_with_the_document_of_each() 
     assert_eq!(named.count(), 2, "{rows:?}");
     assert!(rows.iter().all(|row| row["outcome"] == "sent"), "{rows:?}");
     assert_eq!(hook.calls().len(), 1);
+}
+
+async fn owners_have_secrets_of_their_own(home: Home) {
+    const OLD: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    const NEW: &str = "whsec_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    let hook = Hook::start([]).await;
+    let mut node = home.with_webhooks().with("LOG__LEVEL", "trace").start().await;
+    let put = async |node: &Node, owner: &str, secrets: Option<Value>| {
+        let mut body = json!({
+            "webhook": { "url": hook.url() },
+            "routes": [{ "action": "EMAIL", "channel": "webhook" }],
+        });
+        if let Some(secrets) = secrets {
+            body["webhook_secrets"] = secrets;
+        }
+        node.put(
+            &format!("/v1/owners/{owner}"),
+            "application/json",
+            body.to_string(),
+        )
+        .await
+    };
+    let signed_by = async |node: &Node, owner: &str, number: usize| {
+        put_event(node, owner, &format!("e{number}@example.org"), 1).await;
+        let call = hook.until(number).await.remove(number - 1);
+        [OLD, NEW, SECRET].map(|secret| is_signed(&call, secret))
+    };
+    put(&node, "ben", None).await.ok();
+    let answer = put(&node, OWNER, Some(json!([OLD]))).await.ok();
+    assert_eq!(answer["has_webhook_secrets"], true, "{answer}");
+
+    assert_eq!(signed_by(&node, OWNER, 1).await, [true, false, false]);
+    assert_eq!(signed_by(&node, "ben", 2).await, [false, false, true]);
+
+    // Both sign while one takes the place of the other; a PUT that names none, and a restart, keep them.
+    put(&node, OWNER, Some(json!([NEW, OLD]))).await.ok();
+    let kept = put(&node, OWNER, None).await.ok();
+    assert_eq!(kept["has_webhook_secrets"], true, "{kept}");
+    assert!(node.terminate().await.success());
+    node.start_again().await;
+    assert_eq!(signed_by(&node, OWNER, 3).await, [true, true, false]);
+    let read = node.get(&format!("/v1/owners/{OWNER}")).await.ok();
+    assert_eq!(read["has_webhook_secrets"], true, "{read}");
+    assert!(!read.to_string().contains("whsec_"), "{read}");
+
+    let refused = put(&node, OWNER, Some(json!(["whsec_c2hvcnQ="]))).await;
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    assert!(!refused.body.to_string().contains("c2hvcnQ"), "{}", refused.body);
+    let removed = put(&node, OWNER, Some(json!([]))).await.ok();
+    assert_eq!(removed["has_webhook_secrets"], false, "{removed}");
+    assert_eq!(signed_by(&node, OWNER, 4).await, [false, false, true]);
+    let output = node.home.output();
+    for secret in [OLD, NEW, "whsec_c2hvcnQ="] {
+        assert!(
+            !output.contains(&secret["whsec_".len()..]),
+            "a secret is in the log"
+        );
+    }
+}
+
+#[tokio::test]
+async fn owners_have_secrets_of_their_own_on_sqlite() {
+    owners_have_secrets_of_their_own(Home::new()).await;
+}
+
+#[tokio::test]
+async fn owners_have_secrets_of_their_own_on_postgres() {
+    let server = crate::harness::postgres::Postgres::start().await;
+    let database = server.database().await;
+    owners_have_secrets_of_their_own(Home::new().in_cluster(&database)).await;
 }

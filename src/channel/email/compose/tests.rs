@@ -25,6 +25,7 @@ fn message() -> Message {
         },
         language: "en".to_owned(),
         within: None,
+        own: crate::channel::Own::default(),
     }
 }
 
