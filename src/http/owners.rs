@@ -246,11 +246,7 @@ fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Own
     }
     flaws.check("/time_zone".to_owned(), is_zone(&body.time_zone));
     flaws.check("/locale".to_owned(), is_language(&body.locale));
-    let mut muted = Vec::new();
-    for (index, name) in body.muted.iter().enumerate() {
-        let channel = flaws.check(format!("/muted/{index}"), name.parse());
-        muted.extend(channel.filter(|channel| !muted.contains(channel)));
-    }
+    let muted = muted_of(&body.muted, &mut flaws);
     let wanted = Wanted {
         display: body.display,
         routes: body.routes,
@@ -287,6 +283,16 @@ fn owner_of(id: OwnerId, body: OwnerBody, targets: Option<&Guard>) -> Result<Own
         webhook_secrets: body.webhook_secrets,
         link_epoch: 0,
     })
+}
+
+/// The muted channels, each once.
+fn muted_of(names: &[String], flaws: &mut Flaws) -> Vec<ChannelKind> {
+    let mut muted = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let channel = flaws.check(format!("/muted/{index}"), name.parse());
+        muted.extend(channel.filter(|channel| !muted.contains(channel)));
+    }
+    muted
 }
 
 /// A route to nowhere would swallow reminders.

@@ -345,9 +345,6 @@ pub trait Store: AccessTokens + AlarmFeed + Epochs + LiveSeries + Send + Sync + 
     /// Remembers a value unless there is one of that name. Returns the one that is remembered: whoever asks gets the same.
     async fn remember_first(&self, name: &str, value: &str) -> Result<String, StoreError>;
 
-    /// Replaces a remembered value, if it is still the first of `change`, by the second. Says whether it was.
-    async fn remember_instead(&self, name: &str, change: (&str, &str)) -> Result<bool, StoreError>;
-
     /// The same store for a leader: each of its transactions shows `fence` and fails once there is a later one. Where
     /// there is one process, there is no fence.
     fn fenced(self: Arc<Self>, fence: Option<Fence>) -> Arc<dyn Store>;

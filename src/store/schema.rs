@@ -32,7 +32,7 @@ macro_rules! migrations {
             "0017_by_target"
             "0018_by_lead"
             "0019_epoch"
-            "0019_secrets"
+            "0020_secrets"
         }
     };
     ($folder:literal: $($name:literal)+) => {

@@ -128,7 +128,7 @@ pub enum Issued {
     TooMany,
 }
 
-/// The verbs of access tokens, and of the epoch to which the tokens in links are bound.
+/// The verbs of access tokens, and of the tokens in links: the epoch to which they are bound, and the change of their secret.
 #[async_trait::async_trait]
 pub trait AccessTokens {
     /// Makes a token. [`StoreError::UnknownOwner`] if there is no such owner.
@@ -146,6 +146,9 @@ pub trait AccessTokens {
 
     /// The link epoch of the owner of this trigger, which waits or is in history; none if the owner is disabled or gone.
     async fn link_epoch(&self, id: TriggerId) -> Result<Option<i64>, StoreError>;
+
+    /// Replaces a remembered value, if it is still the first of `change`, by the second. Says whether it was.
+    async fn remember_instead(&self, name: &str, change: (&str, &str)) -> Result<bool, StoreError>;
 
     /// Takes back the token of this name. Says whether there was one.
     async fn revoke_token(&self, name: &str) -> Result<bool, StoreError>;

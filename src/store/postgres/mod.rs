@@ -451,10 +451,6 @@ impl Store for PostgresStore {
         in_transaction!(self, |tx, _| upkeep::remember_first(tx, name, value))
     }
 
-    async fn remember_instead(&self, name: &str, change: (&str, &str)) -> Result<bool, StoreError> {
-        in_transaction!(self, |tx, _| upkeep::remember_instead(tx, name, change))
-    }
-
     fn fenced(self: Arc<Self>, fence: Option<Fence>) -> Arc<dyn Store> {
         Arc::new(Self {
             pool: self.pool.clone(),

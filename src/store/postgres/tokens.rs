@@ -8,6 +8,7 @@ use crate::store::StoreError;
 use crate::store::postgres::PostgresStore;
 use crate::store::postgres::columns::cut;
 use crate::store::postgres::owners;
+use crate::store::postgres::upkeep;
 use crate::store::token;
 use crate::store::token::AccessToken;
 use crate::store::token::AccessTokens;
@@ -36,6 +37,10 @@ impl AccessTokens for PostgresStore {
 
     async fn link_epoch(&self, id: TriggerId) -> Result<Option<i64>, StoreError> {
         repeating!(self, |conn| owners::link_epoch(conn, &id.0).await)
+    }
+
+    async fn remember_instead(&self, name: &str, change: (&str, &str)) -> Result<bool, StoreError> {
+        in_transaction!(self, |tx, _| upkeep::remember_instead(tx, name, change))
     }
 
     async fn revoke_token(&self, name: &str) -> Result<bool, StoreError> {

@@ -448,13 +448,6 @@ impl Store for SqliteStore {
         self.room.read()
     }
 
-    async fn remember_instead(&self, name: &str, change: (&str, &str)) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let done = upkeep::remember_instead(&mut tx, name, change).await?;
-        tx.commit().await?;
-        Ok(done)
-    }
-
     fn fenced(self: Arc<Self>, _fence: Option<Fence>) -> Arc<dyn Store> {
         self
     }

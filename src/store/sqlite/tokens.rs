@@ -8,6 +8,7 @@ use crate::store::StoreError;
 use crate::store::row::millis;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::owners;
+use crate::store::sqlite::upkeep;
 use crate::store::token;
 use crate::store::token::AccessToken;
 use crate::store::token::AccessTokens;
@@ -62,6 +63,13 @@ impl AccessTokens for SqliteStore {
 
     async fn link_epoch(&self, id: TriggerId) -> Result<Option<i64>, StoreError> {
         owners::link_epoch(&mut *self.reader.acquire().await?, &id.0).await
+    }
+
+    async fn remember_instead(&self, name: &str, change: (&str, &str)) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let done = upkeep::remember_instead(&mut tx, name, change).await?;
+        tx.commit().await?;
+        Ok(done)
     }
 
     async fn revoke_token(&self, name: &str) -> Result<bool, StoreError> {

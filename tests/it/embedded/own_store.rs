@@ -118,7 +118,6 @@ counting! {
     remembered(name: &str) -> Option<String>;
     remember(name: &str, value: &str) -> ();
     remember_first(name: &str, value: &str) -> String;
-    remember_instead(name: &str, change: (&str, &str)) -> bool;
 }
 
 #[async_trait]
@@ -168,6 +167,10 @@ impl AccessTokens for Counting {
 
     async fn link_epoch(&self, id: TriggerId) -> Answered<Option<i64>> {
         self.inner.link_epoch(id).await
+    }
+
+    async fn remember_instead(&self, name: &str, change: (&str, &str)) -> Answered<bool> {
+        self.inner.remember_instead(name, change).await
     }
 
     async fn revoke_token(&self, name: &str) -> Answered<bool> {
