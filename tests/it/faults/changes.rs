@@ -82,10 +82,10 @@ async fn put(door: &Door, event: usize, version: usize, due: DateTime<Utc>) -> E
 /// Moves so many events, one version after the other, until then.
 async fn move_events(field: &mut Field, count: usize, moves: Moves, ends: DateTime<Utc>) -> Vec<Edit> {
     let door = Arc::new(Door::to(&field.ports()));
-    let mut movers = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for event in 0..count {
         let door = Arc::clone(&door);
-        movers.spawn(async move {
+        tasks.spawn(async move {
             let mut dice = Dice(event as u64);
             let mut edits = Vec::new();
             while now() < ends {
@@ -97,7 +97,7 @@ async fn move_events(field: &mut Field, count: usize, moves: Moves, ends: DateTi
         });
     }
     kill_until(field, ends).await;
-    movers.join_all().await.concat()
+    tasks.join_all().await.concat()
 }
 
 /// Kills a node every ten seconds.
@@ -169,7 +169,7 @@ async fn f22_changes_come_twice_and_in_any_order() {
     let mut copies = Vec::new();
     let mut versions = vec![0; events];
     for number in 0..rate * length {
-        let into = i64::try_from(number * 1_000 / rate).expect("it is small");
+        let into = i64::from(number * 1_000 / rate);
         let at = begins + TimeDelta::milliseconds(into);
         let event = usize::try_from(dice.roll(events as u64)).expect("it is small");
         versions[event] += 1;

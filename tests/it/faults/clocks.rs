@@ -143,9 +143,9 @@ async fn f33_a_wall_clock_jumps_for_a_while_and_for_good() {
     let wrong = jumping.node.whole_history().await.into_iter();
     let wrong: Vec<_> = wrong.filter(|row| row["outcome"] != "sent").collect();
     assert!(wrong.is_empty(), "{wrong:?}");
-    for number in 0..far.len() {
+    for (number, ahead) in far.iter().enumerate() {
         let planned = jumping.node.triggers(&format!("far-{number}")).await;
-        assert_eq!(planned.len(), 1, "the event that is {} ahead", far[number]);
+        assert_eq!(planned.len(), 1, "the event that is {ahead} ahead");
     }
 }
 

@@ -104,7 +104,7 @@ async fn refused_status(node: &Node) -> u16 {
         number += 1;
         let key = format!("refused-{number}");
         let event = Calendar::far_away(&format!("{key}@example.org"));
-        let path = format!("/v1/sources/{}/events/{key}?owner=o0", SOURCE);
+        let path = format!("/v1/sources/{SOURCE}/events/{key}?owner=o0");
         let status = node.put(&path, "text/calendar", event.text()).await.status;
         (!status.is_success()).then_some(status.as_u16())
     })

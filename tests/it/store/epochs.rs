@@ -88,11 +88,11 @@ async fn one_heartbeat_begins_a_new_epoch_and_others_find_it(base: &Base) {
 async fn a_held_epoch_is_released_once(base: &Base) {
     let stage = Stage::on(base).await;
     let before = heartbeat(&stage, Report::default()).await.epoch;
-    let hold = Report {
+    let report = Report {
         hold: true,
         ..ahead(before, 1)
     };
-    let held = heartbeat(&stage, hold).await.epoch;
+    let held = heartbeat(&stage, report).await.epoch;
     assert!(held.held);
     let release = async |id| stage.store.release(id, Some(minute(9))).await.expect("an answer");
     assert!(!release(before.id).await, "it is another epoch");
