@@ -1,5 +1,7 @@
 //! The wiring: from settings to a running service, and back to nothing. Read it top to bottom.
 
+mod stopping;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -61,8 +63,6 @@ use crate::token::Callbacks;
 use crate::token::Tokens;
 use crate::trigger::ChannelKind;
 
-/// How long a drain goes on where the store takes no writes, and so keeps nothing of what a drain waits for.
-const WITHOUT_STORE: Duration = Duration::from_secs(3);
 /// How often a node looks whether another has rotated the secret of links.
 const FOLLOW: Duration = Duration::from_secs(2);
 
@@ -143,22 +143,10 @@ async fn run(settings: Settings, loader: Loader, levels: Levels) -> anyhow::Resu
     let serving = serve_api(listener, api, &http, &shutdown);
 
     shutdown.soft.cancelled().await;
-    started.ready.drain();
-    if started.ready.store(clock.elapsed()).is_err() {
-        shutdown.stop_after(async move { clock.sleep(WITHOUT_STORE).await });
-    }
-    leave(&started.seat, started.running, &shutdown).await;
+    stopping::finish(&started.ready, clock, &started.seat, started.running, &shutdown).await;
     serving.await.context("the watch over the API died")?;
-    close(started.store.as_ref(), &shutdown).await;
-    verdict(&shutdown)
-}
-
-/// On SQLite this writes the log back into the file, which is then whole by itself.
-async fn close(store: &dyn Store, shutdown: &Shutdown) {
-    tokio::select! {
-        () = store.close() => {}
-        () = shutdown.hard.cancelled() => {}
-    }
+    stopping::close(started.store.as_ref(), &shutdown).await;
+    stopping::verdict(&shutdown)
 }
 
 /// Starts what plans and delivers.
@@ -219,13 +207,9 @@ impl Started {
     /// is why.
     pub async fn stop(self, shutdown: &Shutdown) -> anyhow::Result<()> {
         shutdown.drain();
-        self.ready.drain();
-        if self.ready.store(self.clock.elapsed()).is_err() {
-            shutdown.stop_after(async move { self.clock.sleep(WITHOUT_STORE).await });
-        }
-        leave(&self.seat, self.running, shutdown).await;
-        close(self.store.as_ref(), shutdown).await;
-        verdict(shutdown)
+        stopping::finish(&self.ready, self.clock, &self.seat, self.running, shutdown).await;
+        stopping::close(self.store.as_ref(), shutdown).await;
+        stopping::verdict(shutdown)
     }
 }
 
@@ -234,27 +218,9 @@ fn tell_where_to_look(settings: &Settings) {
     tracing::info!("{}", http::where_to_look(settings.http.listen, has_relays));
 }
 
-/// Why the service ended, if it was not asked to.
-fn verdict(shutdown: &Shutdown) -> anyhow::Result<()> {
-    let failure = shutdown.failure();
-    failure.map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason.to_owned())))
-}
-
 fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     crate::listen::bind(address)
         .with_context(|| format!("cannot listen on `{address}`: free it, or set http.listen"))
-}
-
-/// Hands over, finishes what is under way, and leaves the cluster.
-async fn leave(seat: &Seat, running: Running, shutdown: &Shutdown) {
-    if let Some(cluster) = seat.cluster() {
-        // Another looks ahead while this one finishes what it has begun.
-        cluster.hand_over().await;
-    }
-    running.drain(&shutdown.hard).await;
-    if let Some(cluster) = seat.cluster() {
-        cluster.shut_down().await;
-    }
 }
 
 /// This node's clock; and where the store is a database with a clock of its own, that one, for both uses. A store of the

@@ -146,7 +146,11 @@ async fn f32_postgres_fails_over_to_a_standby_that_missed_five_seconds() {
     assert_eq!(lost.status, 404, "it was lost");
     pair.push("lost", 1, due + TimeDelta::hours(1)).await;
     pair.sent(2 * count).await;
-    // What was sent before goes on with its series.
+    // What was sent before goes on with its series, once its owner is planned again: within a minute.
+    let planned_by = SystemClock.elapsed() + Duration::from_secs(75);
+    while pair.nodes[0].triggers("early1").await.is_empty() && SystemClock.elapsed() < planned_by {
+        pause(Duration::from_millis(200)).await;
+    }
     for name in ["early0", "early1", "later0"] {
         let next = pair.nodes[0].trigger_in_state(name, "planned").await;
         assert!(next["trigger_at"].as_str() > Some(&due.to_rfc3339()), "{next}");

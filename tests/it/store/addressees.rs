@@ -103,11 +103,12 @@ async fn an_owner_is_found_by_their_address_and_by_the_copy_that_they_hold(base:
             owing(&stage, "bert", &[]).await;
         }
         stage.store.put_owner(&bert).await.expect("he is stored");
+        let stored = stage.store.owner(&bert.id).await.expect("an answer");
 
         let seen = seen(&stage, Verdict::Send).await;
 
         let known = Addressee {
-            person: Some(bert),
+            person: stored,
             holds_copy,
             is_told: false,
         };
