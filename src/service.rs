@@ -1,12 +1,12 @@
 //! The wiring: from settings to a running service, and back to nothing. Read it top to bottom.
 
+mod secret;
 mod stopping;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -58,13 +58,9 @@ use crate::store::postgres;
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite;
 use crate::store::sqlite::SqliteStore;
-use crate::token;
 use crate::token::Callbacks;
 use crate::token::Tokens;
 use crate::trigger::ChannelKind;
-
-/// How often a node looks whether another has rotated the secret of links.
-const FOLLOW: Duration = Duration::from_secs(2);
 
 /// Reads the configuration again.
 pub type Loader = Arc<dyn Fn() -> Result<Settings, Complaints> + Send + Sync>;
@@ -163,7 +159,7 @@ pub async fn start(settings: &Settings, own: Own, shutdown: &Shutdown) -> anyhow
         None => (open(settings, &clock, &seat).await?, tracker(settings)),
     };
 
-    let tokens = tokens(store.as_ref()).await?;
+    let tokens = secret::tokens(store.as_ref()).await?;
     let renderer = Arc::new(renderer.with_answers(answers(settings, &tokens)));
     let live = Live::new(settings);
     let ready = Readiness::new();
@@ -198,7 +194,7 @@ pub async fn start(settings: &Settings, own: Own, shutdown: &Shutdown) -> anyhow
         epoch,
         live,
     };
-    follow_secret(&started, shutdown);
+    secret::follow(&started, shutdown);
     Ok(started)
 }
 
@@ -272,32 +268,6 @@ fn tracker(settings: &Settings) -> Arc<EpochTracker> {
         None => epoch::beside(&settings.store.sqlite_path()),
     };
     Arc::new(EpochTracker::new(mark, settings.store.hold_on_rewind))
-}
-
-/// The tokens that all nodes of this store know.
-async fn tokens(store: &dyn Store) -> anyhow::Result<Tokens> {
-    let fresh = Tokens::fresh_secret().context("the system has no random numbers to give")?;
-    let secret = store.remember_first(token::SECRET, &fresh).await?;
-    Ok(Tokens::new(&secret))
-}
-
-/// Makes links under the secret that the store has, which any node may rotate.
-fn follow_secret(started: &Started, shutdown: &Shutdown) {
-    let (store, clock) = (Arc::clone(&started.store), Arc::clone(&started.clock));
-    let (tokens, stop) = (started.tokens.clone(), shutdown.soft.clone());
-    let following = async move {
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = clock.sleep(FOLLOW) => {}
-            }
-            // A store that does not answer is reported by what needs it.
-            if let Ok(Some(remembered)) = store.remembered(token::SECRET).await {
-                tokens.follow(&remembered);
-            }
-        }
-    };
-    watch_over("follower of the link secret", tokio::spawn(following), shutdown);
 }
 
 /// The name under which a restarted node takes back what it held: no other node of the cluster has its number.

@@ -221,7 +221,7 @@ async fn doubtful(conn: &mut SqliteConnection, now: DateTime<Utc>) -> Result<Dou
          SELECT count(*) FILTER (WHERE expires_at > ?1 AND due_at <= coalesce(lost_until, 0)) AS again,
              count(*) FILTER (WHERE expires_at > ?1 AND due_at > coalesce(lost_until, 0)) AS late,
              count(*) FILTER (WHERE expires_at <= ?1) AS never
-         FROM (SELECT due_at, expires_at FROM alarm_trigger WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2),
+         FROM (SELECT due_at, expires_at FROM alarm_trigger WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2) AS head,
              (SELECT lost_until FROM store_epoch)",
     )
     .bind(millis(now))
