@@ -1,4 +1,4 @@
-//! A database whose disk is full.
+//! A database that takes no writes: its disk is full, it is read-only, or it stands still.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use carillon::clock::SystemClock;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
+use rustix::process::Signal;
 use sqlx::Connection;
 use sqlx::SqliteConnection;
 
@@ -177,4 +178,28 @@ async fn f20_the_disk_of_postgresql_is_full_for_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f34_the_disk_of_postgresql_is_full() {
     full("F34 | full", Size::of(14, 60), seconds(6, 20)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f34_postgresql_is_read_only() {
+    let mut field = Field::start(&[]).await;
+    let load = field.load(Size::of(14, 60));
+    load_is_on().await;
+    field.hit_all().await;
+    field.witness.read_only(true).await;
+    let told = field.not_ready_for(seconds(6, 15)).await;
+    field.witness.read_only(false).await;
+    field.judge_writes("F34 | read-only", load, told).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f34_postgresql_stands_still() {
+    let mut field = Field::start(&[]).await;
+    let load = field.load(Size::of(14, 60));
+    load_is_on().await;
+    field.hit_all().await;
+    field.postgres.signal_all(Signal::STOP);
+    let told = field.not_ready_for(seconds(6, 20)).await;
+    field.postgres.signal_all(Signal::CONT);
+    field.judge_writes("F34 | stands still", load, told).await;
 }

@@ -138,6 +138,17 @@ impl Witness {
         self.count("SELECT count(*) FROM alarm_trigger").await
     }
 
+    /// Lets the server take no writes, or take them again.
+    pub async fn read_only(&mut self, on: bool) {
+        let setting = format!("ALTER SYSTEM SET default_transaction_read_only = {on}");
+        for statement in [setting, "SELECT pg_reload_conf()".to_owned()] {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
+                .execute(&mut self.conn)
+                .await
+                .expect("the database answers");
+        }
+    }
+
     async fn count(&mut self, statement: &'static str) -> i64 {
         sqlx::query_scalar(statement)
             .fetch_one(&mut self.conn)

@@ -187,6 +187,22 @@ impl Postgres {
         self.url("t0")
     }
 
+    /// Signals the server and all its processes.
+    pub fn signal_all(&self, signal: Signal) {
+        let server = self.server.child.id();
+        let children = format!("/proc/{server}/task/{server}/children");
+        let children = fs::read_to_string(children).expect("the server runs");
+        let children = children
+            .split_whitespace()
+            .map(|id| id.parse().expect("a number"));
+        let server = i32::try_from(server).expect("process ids are small");
+        // The server first, so that it starts no other meanwhile.
+        for id in std::iter::once(server).chain(children) {
+            // A process may have ended by itself.
+            let _ = rustix::process::kill_process(Pid::from_raw(id).expect("no process is 0"), signal);
+        }
+    }
+
     /// The address of one of its databases.
     pub fn url(&self, database: &str) -> String {
         format!(
