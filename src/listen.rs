@@ -170,7 +170,7 @@ impl Port {
              connection: close\r\n\r\n{REFUSAL}\n",
             REFUSAL.len() + 1
         );
-        // Nobody waits for it: what does not go out at once is lost.
+        // The answer is a courtesy: bytes that do not leave at once are lost.
         let _ = stream
             .into_std()
             .and_then(|mut stream| stream.write(answer.as_bytes()));

@@ -53,7 +53,7 @@ impl HandOvers {
         rest.map(|(_, hand_over)| hand_over.clone()).collect()
     }
 
-    /// So many more are recorded.
+    /// Counts hand-overs that were recorded.
     pub fn done(&self, count: usize) {
         let mut known = self.lock();
         known.done = (known.done + count).min(known.entries.len());

@@ -20,7 +20,7 @@ use crate::store::failure;
 /// How long a check of all pages may take; a larger database is not checked to its end.
 const CHECK_WITHIN: Duration = Duration::from_secs(10);
 
-/// After so many steps of SQLite's virtual machine the clock is read.
+/// Steps of SQLite's virtual machine between two looks at the clock.
 const STEPS: i32 = 100_000;
 
 const CURE: &str = "restore it from a backup";

@@ -79,7 +79,7 @@ async fn put(door: &Door, event: usize, version: usize, due: DateTime<Utc>) -> E
     }
 }
 
-/// Moves so many events, one version after the other, until then.
+/// Moves this number of events, one version after the other, until `ends`.
 async fn move_events(field: &mut Field, count: usize, moves: Moves, ends: DateTime<Utc>) -> Vec<Edit> {
     let door = Arc::new(Door::to(&field.ports()));
     let mut tasks = JoinSet::new();
