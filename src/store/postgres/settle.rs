@@ -114,9 +114,8 @@ async fn held(
     Ok(held)
 }
 
-/// What history knows of those of which it knows something: that an earlier attempt may have handed it over, or, taken for
-/// lost, said meanwhile that it did; and which have slots. Read after the triggers are locked, when nobody can say it any
-/// more.
+/// History rows and limit slots of the triggers in the batch. A row shows that an earlier attempt handed the message over, or
+/// may have. Read after the triggers are locked, so that no other settle can add a row between the read and the write.
 async fn past(conn: &mut PgConnection, batch: &[Settlement]) -> Result<Past, StoreError> {
     let rows = sqlx::query(
         "-- settle: past

@@ -16,7 +16,7 @@ pub struct Tmpfs {
 }
 
 impl Tmpfs {
-    /// Mounts one of so many MiB. None without root: the test is left out, and says so.
+    /// Mounts a tmpfs of this size in MiB. None without root: the test is left out, and its output says so.
     pub fn mount(mebibytes: u64) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             println!("left out: only root may mount a tmpfs");
@@ -38,7 +38,7 @@ impl Tmpfs {
         run("chown", &["postgres"], self.path());
     }
 
-    /// Takes so many MiB of it.
+    /// Fills this number of MiB.
     pub fn take(&self, mebibytes: usize) {
         let mut file = File::create(self.path().join("taken")).expect("the disk is ours");
         file.write_all(&vec![0; mebibytes << 20]).expect("there is room");

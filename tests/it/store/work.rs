@@ -145,7 +145,7 @@ async fn run(conn: &mut PgConnection, statement: &str) {
     done.unwrap_or_else(|error| panic!("{error}: {}", statement.get(..500).unwrap_or(statement)));
 }
 
-/// As many events, alarms, triggers, slots and rows of history, of so many owners.
+/// Inserts the same number of events, alarms, triggers, slots and history rows, spread over the owners.
 async fn fill(conn: &mut PgConnection, rows: u32, owners: u32) {
     run(
         conn,
@@ -329,7 +329,7 @@ async fn costs(rows: u32, owners: u32) -> Vec<(Hot, Setting, f64)> {
     costs
 }
 
-/// Measures tables of so many rows, of many owners and of one.
+/// Measures tables of this number of rows, with many owners and with one.
 async fn assert_the_cost_is_even(rows: u32) {
     let mut all = costs(rows, 200).await;
     all.extend(costs(rows, 1).await);
